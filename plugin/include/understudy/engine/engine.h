@@ -1,0 +1,56 @@
+// The promise between the worker and an engine compiled with it. (The C ABI for separate binaries adapts to this.)
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "understudy/base/result.h"
+#include "understudy/engine/types.h"
+
+namespace understudy::engine {
+
+/// Receives what an engine produces. Called on engine threads, one at a time per rank; must neither block nor throw.
+class EngineSink {
+ public:
+  virtual ~EngineSink() = default;
+  /// At the start of a pass, before the tokens that caused the events. Never called when Traits::kv_events is false.
+  virtual void OnKvEvents(std::vector<KvEvent> events) = 0;
+  /// At the end of a pass (free running: of several passes).
+  virtual void OnPassBatch(PassBatch batch) = 0;
+};
+
+/// What registration needs to know about an engine.
+struct Traits {
+  std::uint32_t rank_count = 1;
+  std::uint64_t blocks_total = 0;  ///< per rank
+  std::uint32_t block_size = 0;    ///< tokens
+  bool kv_events = false;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  [[nodiscard]] virtual const Traits& traits() const = 0;
+
+  /// Starts the engine's threads. `sink` must live until Stop returned. Once per engine.
+  [[nodiscard]] virtual Status Start(EngineSink& sink) = 0;
+
+  /// Any thread, does not block. kOverloaded: the rank holds as many requests as it may (the request is not taken);
+  /// kMalformed: rank out of range, output_tokens_max 0, or planned_tokens of another length; kUnavailable: not running.
+  /// After success every outcome comes through the sink.
+  [[nodiscard]] virtual Status Submit(Request request) = 0;
+
+  /// Any thread, does not block, idempotent; an unknown id is fine. The request's blocks are free before the rank's next
+  /// pass begins. Outputs that were under way may still arrive.
+  virtual void Cancel(RequestId id, RankIndex rank) = 0;
+
+  /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass to end (bounded by 1 s).
+  [[nodiscard]] virtual std::string DumpState() = 0;
+
+  /// Ends the threads; no sink call after it returns. Idempotent. Requests still in the engine end without an output.
+  virtual void Stop() = 0;
+};
+
+}  // namespace understudy::engine

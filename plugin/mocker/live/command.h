@@ -1,0 +1,52 @@
+// What other threads ask of an engine thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "understudy/engine/types.h"
+
+namespace understudy::mocker {
+
+struct CancelCommand {
+  RequestId id{};
+  RankIndex rank{};
+};
+
+/// Gathers the answers of all engine threads to one question.
+class DumpCollector {
+ public:
+  void Add(std::string part) {
+    {
+      const std::lock_guard lock(mutex_);
+      parts_.push_back(std::move(part));
+    }
+    added_.notify_one();
+  }
+
+  /// Waits until `count` parts are there, at most `limit`; returns those that are.
+  [[nodiscard]] std::vector<std::string> Wait(std::size_t count, std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    added_.wait_for(lock, limit, [&] { return parts_.size() >= count; });
+    return parts_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::vector<std::string> parts_;
+};
+
+struct DumpCommand {
+  std::shared_ptr<DumpCollector> reply;  ///< shared: the asker may have given up waiting
+};
+
+using Command = std::variant<engine::Request, CancelCommand, DumpCommand>;
+
+}  // namespace understudy::mocker

@@ -1,0 +1,165 @@
+#include "understudy/mocker/mocker_engine.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plugin/mocker/live/engine_thread.h"
+#include "plugin/mocker/live/options.h"
+#include "plugin/mocker/policy/vllm_policy.h"
+
+namespace understudy::mocker {
+
+namespace {
+
+constexpr std::chrono::milliseconds kDumpWaitMax(1000);
+/// A prompt longer than this is refused whatever the worker allows: counters inside are safe up to here.
+constexpr std::size_t kPromptTokensMax = std::size_t{1} << 31U;
+
+class MockerEngine final : public engine::Engine {
+ public:
+  MockerEngine(const MockerOptions& options, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        config_(MakeSchedulerConfig(options)),
+        bound_(options.rank_count, options.waiting_requests_max) {
+    config_.policy = &policy_;
+    config_.perf_model = &model_;
+    traits_ = {.rank_count = options.rank_count,
+               .blocks_total = options.num_gpu_blocks,
+               .block_size = options.block_size,
+               .kv_events = config_.kv_events};
+    const std::uint32_t threads = ThreadCount(options);
+    for (std::uint32_t k = 0; k < threads; ++k) {
+      const RankHost::Share share{.first = k, .stride = threads, .rank_count = options.rank_count};
+      threads_.push_back(std::make_unique<EngineThread>(config_, share, bound_, clock));
+    }
+  }
+  ~MockerEngine() override { Stop(); }
+  MockerEngine(const MockerEngine&) = delete;
+  MockerEngine& operator=(const MockerEngine&) = delete;
+
+  [[nodiscard]] const engine::Traits& traits() const override { return traits_; }
+  [[nodiscard]] Status Start(engine::EngineSink& sink) override;
+  [[nodiscard]] Status Submit(engine::Request request) override;
+  void Cancel(RequestId id, RankIndex rank) override;
+  [[nodiscard]] std::string DumpState() override;
+  void Stop() override;
+
+ private:
+  [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) { return *threads_[Value(rank) % threads_.size()]; }
+  [[nodiscard]] Status Check(const engine::Request& request) const;
+
+  const MockerOptions options_;
+  const Clock& clock_;
+  SchedulerConfig config_;
+  VllmPolicy policy_;
+  PolynomialModel model_;
+  engine::Traits traits_;
+  WaitingBound bound_;
+  std::mutex lifecycle_;  ///< Start and Stop
+  bool started_ = false;
+  std::atomic<bool> running_{false};
+  std::vector<std::unique_ptr<EngineThread>> threads_;
+};
+
+Status MockerEngine::Start(engine::EngineSink& sink) {
+  const std::lock_guard lock(lifecycle_);
+  if (started_) {
+    return Fail(Errc::kUnavailable, "the engine was started before");
+  }
+  started_ = true;
+  const TimePoint ready_at = clock_.Now() + std::chrono::duration_cast<Nanoseconds>(options_.startup_time);
+  for (auto& thread : threads_) {
+    if (Status status = thread->Start(sink, ready_at); !status) {
+      for (auto& other : threads_) {
+        other->Stop();
+      }
+      return status;
+    }
+  }
+  running_.store(true, std::memory_order_release);
+  return {};
+}
+
+Status MockerEngine::Submit(engine::Request request) {
+  if (!running_.load(std::memory_order_acquire)) {
+    return Fail(Errc::kUnavailable, "the engine is not running");
+  }
+  UNDERSTUDY_TRY_STATUS(Check(request));
+  const RankIndex rank = request.rank;
+  if (!bound_.Take(rank)) {
+    return Fail(Errc::kOverloaded,
+                "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) + " waiting requests");
+  }
+  if (!ThreadOf(rank).Push(std::move(request))) {
+    bound_.GiveBack(rank, 1);
+    return running_.load(std::memory_order_acquire) ? Fail(Errc::kOverloaded, "the engine's mailbox is full")
+                                                    : Fail(Errc::kUnavailable, "the engine is not running");
+  }
+  return {};
+}
+
+Status MockerEngine::Check(const engine::Request& request) const {
+  if (Value(request.rank) >= traits_.rank_count) {
+    return Fail(Errc::kMalformed,
+                "rank " + std::to_string(Value(request.rank)) + " is out of bounds for " +
+                    std::to_string(traits_.rank_count) + " ranks");
+  }
+  if (request.output_tokens_max == 0) {
+    return Fail(Errc::kMalformed, "output_tokens_max must be at least 1");
+  }
+  if (!request.planned_tokens.empty() && request.planned_tokens.size() != request.output_tokens_max) {
+    return Fail(Errc::kMalformed,
+                "planned_tokens holds " + std::to_string(request.planned_tokens.size()) + " ids, output_tokens_max is " +
+                    std::to_string(request.output_tokens_max));
+  }
+  if (request.prompt.size() > kPromptTokensMax) {
+    return Fail(Errc::kMalformed, "a prompt of " + std::to_string(request.prompt.size()) + " tokens is too long");
+  }
+  return {};
+}
+
+void MockerEngine::Cancel(RequestId id, RankIndex rank) {
+  if (Value(rank) < traits_.rank_count && running_.load(std::memory_order_acquire)) {
+    ThreadOf(rank).Push(CancelCommand{id, rank});
+  }
+}
+
+std::string MockerEngine::DumpState() {
+  const auto reply = std::make_shared<DumpCollector>();
+  std::size_t asked = 0;
+  if (running_.load(std::memory_order_acquire)) {
+    for (auto& thread : threads_) {
+      asked += thread->Push(DumpCommand{reply}) ? 1U : 0U;
+    }
+  }
+  const std::vector<std::string> parts = reply->Wait(asked, kDumpWaitMax);
+  std::string out = "{\"engine\":\"mocker\",\"ranks_total\":" + std::to_string(traits_.rank_count) +
+                    ",\"blocks_total\":" + std::to_string(traits_.blocks_total) +
+                    ",\"block_size\":" + std::to_string(traits_.block_size) +
+                    ",\"threads_silent\":" + std::to_string(threads_.size() - parts.size()) + ",\"threads\":[";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    out += (i == 0 ? "" : ",") + parts[i];
+  }
+  return out + "]}";
+}
+
+void MockerEngine::Stop() {
+  const std::lock_guard lock(lifecycle_);
+  running_.store(false, std::memory_order_release);
+  for (auto& thread : threads_) {
+    thread->Stop();
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<engine::Engine>> NewMockerEngine(MockerOptions options, const Clock& clock) {
+  UNDERSTUDY_TRY_STATUS(ValidateOptions(options));
+  return std::make_unique<MockerEngine>(options, clock);
+}
+
+}  // namespace understudy::mocker

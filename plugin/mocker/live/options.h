@@ -1,0 +1,19 @@
+// MockerOptions: their checks, and what the schedulers make of them.
+#pragma once
+
+#include "plugin/mocker/scheduler/scheduler.h"
+#include "understudy/base/result.h"
+#include "understudy/mocker/mocker_engine.h"
+
+namespace understudy::mocker {
+
+/// kInvalidConfig, one line, the reference's text where it has one.
+[[nodiscard]] Status ValidateOptions(const MockerOptions& options);
+
+/// `options` are valid. Policy and model are left to the caller.
+[[nodiscard]] SchedulerConfig MakeSchedulerConfig(const MockerOptions& options);
+
+/// Engine threads for these options on this machine: at least one.
+[[nodiscard]] std::uint32_t ThreadCount(const MockerOptions& options);
+
+}  // namespace understudy::mocker

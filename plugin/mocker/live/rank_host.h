@@ -1,0 +1,112 @@
+// The ranks of one engine thread, in real time but without a thread: the caller says what time it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <vector>
+
+#include "plugin/mocker/live/command.h"
+#include "plugin/mocker/live/waiting_bound.h"
+#include "plugin/mocker/scheduler/scheduler.h"
+#include "understudy/base/clock.h"
+#include "understudy/engine/engine.h"
+
+namespace understudy::mocker {
+
+/// A rank that is late by more than this stops catching up: its next pass starts now.
+inline constexpr Nanoseconds kCatchUpMax = std::chrono::milliseconds(100);
+/// While passes end as fast as they are computed, output is handed over after so many rounds (a round is a pass of every rank
+/// that is due), so many outputs, or so much time, whichever comes first.
+inline constexpr std::uint32_t kFlushRounds = 32;
+inline constexpr std::size_t kFlushOutputs = 16384;
+inline constexpr Nanoseconds kFlushDelay = std::chrono::milliseconds(2);
+/// Outputs and blocks of events handed over but not yet dealt with, per engine thread; beyond it no pass starts.
+inline constexpr std::int64_t kInFlightMax = 131072;
+
+/// Runs passes back to back: each starts at the modelled end of the one before, so lateness of the thread does not add up.
+/// Events of a pass are handed over when it starts, the rest when it is over; what falls together goes together.
+/// Not thread safe; all members but those of WaitingBound belong to one thread.
+class RankHost {
+ public:
+  /// Which ranks: `first`, `first + stride`, … below `rank_count`.
+  struct Share {
+    std::uint32_t first = 0;
+    std::uint32_t stride = 1;
+    std::uint32_t rank_count = 1;
+  };
+
+  RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound);
+
+  /// No pass starts before `ready_at`. `sink` outlives the last call of RunDue and Flush.
+  void Start(engine::EngineSink& sink, TimePoint ready_at);
+
+  void Apply(Command command);
+
+  /// Ends the passes whose time has come and starts those that follow, once for each rank. True if there is more to do at
+  /// the same `now`.
+  bool RunDue(TimePoint now);
+
+  /// Too much output is on its way to a slow reader: don't call RunDue now.
+  [[nodiscard]] bool Congested() const;
+
+  /// Output should be handed over although there is more to do.
+  [[nodiscard]] bool FlushDue(TimePoint now) const;
+  void Flush();
+
+  /// When RunDue should be called again; none: not before a command.
+  [[nodiscard]] std::optional<TimePoint> NextDeadline() const;
+
+  /// One JSON object; state_dump.cc.
+  [[nodiscard]] std::string Dump() const;
+
+ private:
+  struct Rank {
+    Rank(const SchedulerConfig& config, RankIndex rank) : scheduler(config, rank), index(rank) {}
+    Scheduler scheduler;
+    RankIndex index;
+    std::unique_ptr<PassOutput> pass;  ///< the pass that is under way
+    TimePoint pass_end{};
+    std::uint32_t bound_taken = 0;   ///< of WaitingBound
+    std::uint32_t load_place = 0;    ///< in batch_.loads, if load_batch is the current one
+    std::uint64_t load_batch = 0;
+    bool wanted = false;             ///< in wanted_
+  };
+  struct Due {
+    TimePoint at;
+    std::uint32_t rank;  ///< place in ranks_
+    friend bool operator>(const Due& a, const Due& b) { return a.at > b.at; }
+  };
+
+  Rank& RankOf(RankIndex rank) { return ranks_[(Value(rank) - share_.first) / share_.stride]; }
+  void Want(Rank& rank);
+  void StartWanted(TimePoint now);
+  void StartPass(Rank& rank, TimePoint at);
+  void EndPass(Rank& rank, TimePoint now);
+  void UpdateBound(Rank& rank);
+  void UpdateLoad(Rank& rank);
+  [[nodiscard]] std::unique_ptr<PassOutput> NewOutput();
+
+  const Share share_;
+  WaitingBound& bound_;
+  engine::EngineSink* sink_ = nullptr;
+  TimePoint ready_at_{};
+  std::vector<Rank> ranks_;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  ///< one entry for each pass under way
+  std::vector<std::uint32_t> due_now_;
+  std::vector<std::uint32_t> wanted_;  ///< ranks that got a command since they last looked for work
+  std::vector<std::unique_ptr<PassOutput>> outputs_;  ///< unused ones
+  std::vector<engine::KvEvent> events_;
+  std::int64_t weight_ = 0;  ///< of what was not yet charged to a batch: blocks in events, outputs
+  engine::PassBatch batch_;
+  std::uint64_t batch_number_ = 1;
+  std::uint32_t rounds_ = 0;
+  std::optional<TimePoint> unflushed_since_;
+  std::size_t outputs_last_ = 0;  ///< size of the batch before: room made for the next one
+  /// Shared with the batches under way, which may outlive this object.
+  std::shared_ptr<std::atomic<std::int64_t>> in_flight_ = std::make_shared<std::atomic<std::int64_t>>(0);
+};
+
+}  // namespace understudy::mocker

@@ -1,0 +1,177 @@
+// How requests enter, move between the queues and leave.
+#include <algorithm>
+
+#include "plugin/mocker/scheduler/scheduler.h"
+#include "understudy/base/assert.h"
+
+namespace understudy::mocker {
+
+namespace {
+
+std::uint64_t Mix(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15ULL;
+  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
+  return value ^ (value >> 31U);
+}
+
+}  // namespace
+
+void WaitingQueue::PushBack(std::vector<RequestState>& requests, std::uint32_t index) {
+  requests[index].next = kNoIndex;
+  requests[index].previous = last_;
+  (last_ == kNoIndex ? first_ : requests[last_].next) = index;
+  last_ = index;
+  ++size_;
+}
+
+void WaitingQueue::PushFront(std::vector<RequestState>& requests, std::uint32_t index) {
+  requests[index].previous = kNoIndex;
+  requests[index].next = first_;
+  (first_ == kNoIndex ? last_ : requests[first_].previous) = index;
+  first_ = index;
+  ++size_;
+}
+
+void WaitingQueue::Remove(std::vector<RequestState>& requests, std::uint32_t index) {
+  const RequestState& request = requests[index];
+  (request.previous == kNoIndex ? first_ : requests[request.previous].next) = request.next;
+  (request.next == kNoIndex ? last_ : requests[request.next].previous) = request.previous;
+  --size_;
+}
+
+std::uint32_t Scheduler::NewEntry() {
+  if (!unused_.empty()) {
+    const std::uint32_t index = unused_.back();
+    unused_.pop_back();
+    return index;
+  }
+  requests_.emplace_back();
+  return static_cast<std::uint32_t>(requests_.size() - 1);
+}
+
+void Scheduler::Submit(engine::Request request) {
+  const std::uint32_t index = NewEntry();
+  RequestState& state = requests_[index];
+  state.id = request.id;
+  state.length = state.prompt_length = request.prompt.size();
+  state.computed = state.allocated = state.pass = 0;
+  state.held = 0;
+  state.status = Status::kWaiting;
+  Candidate candidate = CandidateOf(state, {});
+  candidate.output_max = request.output_tokens_max;
+  state.length_max =
+      state.prompt_length + config_.policy->OutputLimit(candidate, config_.blocks_total, config_.block_size);
+  state.random = Mix(Mix(config_.seed ^ (std::uint64_t{Value(rank_)} << 32U)) + arrivals_++);
+  state.planned = std::move(request.planned_tokens);
+  state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
+  by_id_.Insert(Value(state.id), index);
+  waiting_.PushBack(requests_, index);
+  ++unadmitted_;
+}
+
+bool Scheduler::Cancel(RequestId id) {
+  const std::uint32_t index = by_id_.Find(Value(id), [&](std::uint32_t i) { return requests_[i].id == id; });
+  if (index == kNoIndex) {
+    return false;
+  }
+  ReleaseBlocks(requests_[index]);
+  Retire(index);
+  return true;
+}
+
+void Scheduler::EnterRunning(std::uint32_t index) {
+  RequestState& request = requests_[index];
+  waiting_.Remove(requests_, index);
+  unadmitted_ -= request.status == Status::kWaiting ? 1U : 0U;
+  request.status = Status::kRunning;
+  running_.push_back(index);
+  ++running_count_;
+}
+
+void Scheduler::ReleaseBlocks(RequestState& request) {
+  // Last to first: the order in which cached blocks age.
+  auto& blocks = request.sequence.blocks();
+  while (request.held > 0) {
+    pool_.Release(blocks[--request.held]);
+  }
+  request.allocated = 0;
+  request.computed = 0;
+}
+
+void Scheduler::Retire(std::uint32_t index) {
+  RequestState& request = requests_[index];
+  UNDERSTUDY_ASSERT(request.held == 0);
+  if (request.status == Status::kRunning) {
+    --running_count_;
+    retired_.push_back(index);
+  } else {
+    waiting_.Remove(requests_, index);
+    unadmitted_ -= request.status == Status::kWaiting ? 1U : 0U;
+    unused_.push_back(index);
+  }
+  by_id_.Erase(Value(request.id), index);
+  request.sequence.Clear();
+  request.planned = {};
+  request.status = Status::kGone;
+}
+
+std::uint32_t Scheduler::PreemptOne() {
+  if (running_count_ == 0 || !config_.policy->MayPreempt()) {
+    return kNoIndex;
+  }
+  const auto lives = [this](std::uint32_t index) { return requests_[index].status == Status::kRunning; };
+  std::uint32_t victim = kNoIndex;
+  if (config_.preemption == PreemptionMode::kFifo) {
+    const auto first = std::find_if(running_.begin(), running_.end(), lives);
+    victim = *first;
+    running_.erase(first);
+  } else {
+    const auto last = std::find_if(running_.rbegin(), running_.rend(), lives);
+    victim = *last;
+    running_.erase(std::next(last).base());
+  }
+  --running_count_;
+  RequestState& request = requests_[victim];
+  ReleaseBlocks(request);
+  request.status = Status::kPreempted;
+  waiting_.PushFront(requests_, victim);
+  ++preemptions_;
+  output_->progressed = true;
+  return victim;
+}
+
+void Scheduler::UndoPart(RequestState& victim) {
+  if (victim.pass != passes_) {
+    return;
+  }
+  victim.pass = 0;
+  budget_ += victim.pass_used;
+  if (victim.pass_prompt > 0) {
+    --prefill_batch_.requests;
+    prefill_batch_.prompt_tokens -= victim.pass_before + victim.pass_prompt;
+    prefill_batch_.cached_tokens -= victim.pass_before;
+  }
+}
+
+void Scheduler::EndWithout(std::uint32_t index, engine::OutputKind kind, std::string message) {
+  RequestState& request = requests_[index];
+  endings_.push_back({request.id, 0, kind});
+  if (kind == engine::OutputKind::kFailed) {
+    output_->failures.push_back({request.id, std::move(message)});
+  }
+  output_->progressed = true;
+  ReleaseBlocks(request);
+  Retire(index);
+}
+
+void Scheduler::CompactRunning() {
+  if (retired_.empty()) {
+    return;
+  }
+  std::erase_if(running_, [this](std::uint32_t index) { return requests_[index].status == Status::kGone; });
+  unused_.insert(unused_.end(), retired_.begin(), retired_.end());
+  retired_.clear();
+}
+
+}  // namespace understudy::mocker

@@ -1,0 +1,108 @@
+#include "plugin/mocker/scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "understudy/base/assert.h"
+
+namespace understudy::mocker {
+
+namespace {
+constexpr const char* kDeadEnd =
+    "Completion signal received before max tokens reached: the prompt does not fit into a pass "
+    "(chunked prefill is off and it exceeds the token budget)";
+}  // namespace
+
+void PassOutput::Clear() {
+  prefill = decode = Nanoseconds(0);
+  events.clear();
+  admissions.clear();
+  outputs.clear();
+  failures.clear();
+  stats = {};
+  progressed = false;
+}
+
+Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
+    : config_(config),
+      rank_(rank),
+      pool_({.blocks_total = config.blocks_total,
+             .caching = config.prefix_caching,
+             .events = config.kv_events && config.prefix_caching,
+             .rank = rank}) {
+  UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr && config.block_size >= 2);
+}
+
+void Scheduler::RunPass(PassOutput& output) {
+  output.Clear();
+  output_ = &output;
+  CompactRunning();  // of requests cancelled since the last pass
+  ++passes_;
+  budget_ = config_.budget == 0 ? UINT64_MAX : config_.budget;
+  prefill_batch_ = {};
+  preempted_any_ = false;
+
+  ScheduleRunning();
+  AdmitWaiting();
+  if (config_.worker_type != WorkerType::kDecode) {
+    output.prefill =
+        ScaledTime(config_.perf_model->PrefillMs(prefill_batch_), config_.speedup_ratio, config_.strict_reference);
+  }
+  Decode();
+  FailDeadEnd();
+
+  output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
+  endings_.clear();
+  CompactRunning();
+  if (config_.collect_stats) {
+    FinishStats();
+  }
+  output_ = nullptr;
+}
+
+void Scheduler::FailDeadEnd() {
+  if (output_->progressed || config_.strict_reference || running_count_ > 0 || waiting_.empty()) {
+    return;
+  }
+  // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody waits behind it.
+  EndWithout(waiting_.front(), engine::OutputKind::kFailed, kDeadEnd);
+}
+
+engine::Load Scheduler::load() const {
+  return {.rank = rank_,
+          .blocks_active = pool_.active(),
+          .blocks_total = pool_.total(),
+          .requests_running = running_count_,
+          .requests_waiting = waiting_.size(),
+          .preemptions_total = preemptions_,
+          .passes_total = passes_};
+}
+
+std::string Scheduler::CheckConsistency() const {
+  if (std::string problem = pool_.CheckConsistency(); !problem.empty()) {
+    return problem;
+  }
+  std::uint32_t running = 0;
+  std::uint32_t waiting = 0;
+  std::vector<std::uint32_t> slots;
+  for (const RequestState& request : requests_) {
+    running += request.status == Status::kRunning ? 1U : 0U;
+    waiting += request.status == Status::kWaiting || request.status == Status::kPreempted ? 1U : 0U;
+    if (request.status != Status::kRunning && request.held > 0) {
+      return "a request that does not run holds blocks";
+    }
+    for (std::uint32_t i = 0; i < request.held; ++i) {
+      slots.push_back(request.sequence.blocks()[i].slot);
+    }
+  }
+  std::sort(slots.begin(), slots.end());
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
+  if (slots.size() != pool_.active()) {
+    return "requests hold " + std::to_string(slots.size()) + " blocks, active are " + std::to_string(pool_.active());
+  }
+  if (running != running_count_ || waiting != waiting_.size() || by_id_.size() != running + waiting) {
+    return "the queues do not match the requests";
+  }
+  return {};
+}
+
+}  // namespace understudy::mocker

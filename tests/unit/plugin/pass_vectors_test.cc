@@ -1,0 +1,167 @@
+// Pass by pass against runs of the original scheduler: tests/vectors/engine/pass_vllm_*.json, recorded with dynamo-mocker
+// 1.3.0 linked into a small program. Each holds for our defaults and for the strict reference.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <tuple>
+
+#include "tests/unit/plugin/golden_case.h"
+
+namespace understudy::mocker {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kDurationTolerance = 1e-6;  // relative
+constexpr double kVarianceTolerance = 1e-9;
+
+/// Events as text, so that a difference reads well.
+std::string Text(const engine::KvEvent& event) {
+  std::string out = std::to_string(event.event_id);
+  const bool stored = event.kind == engine::KvEvent::Kind::kStored;
+  out += stored ? " stored after " + (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
+                : std::string(" removed");
+  for (const engine::KvBlock& block : event.blocks) {
+    out += " " + std::to_string(Value(block.block_hash));
+    out += stored ? "/" + std::to_string(Value(block.tokens_hash)) : std::string();
+  }
+  return out;
+}
+
+std::string Text(const Json& event) {
+  const bool stored = event["type"] == "stored";
+  std::string out = std::to_string(event["event_id"].get<std::uint64_t>());
+  out += stored ? " stored after " + (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
+                : std::string(" removed");
+  for (const Json& block : event[stored ? "blocks" : "block_hashes"]) {
+    out += " " + (stored ? block["block_hash"].get<std::string>() + "/" + block["tokens_hash"].get<std::string>()
+                         : block.get<std::string>());
+  }
+  return out;
+}
+
+class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool>> {
+ protected:
+  PassVectors()
+      : case_(LoadGoldenCase("pass_vllm_" + std::string(std::get<0>(GetParam())))),
+        rank_(case_["engine_args"], std::get<1>(GetParam())) {}
+
+  /// Passes without work were not recorded: what would come later comes when there is nothing else to do.
+  void SubmitVisibleFrom(std::size_t pass) {
+    for (; submitted_ < case_["requests"].size(); ++submitted_) {
+      const Json& row = case_["requests"][submitted_];
+      if (row.value("visible_from_pass", std::size_t{0}) > pass && rank_.scheduler().HasWork()) {
+        return;
+      }
+      engine::Request request;
+      request.id = RequestId{submitted_ + 1};
+      request.prompt.resize(row["token_range"][1].get<std::size_t>() - row["token_range"][0].get<std::size_t>());
+      std::iota(request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
+      request.output_tokens_max = row["max_output_tokens"];
+      request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
+      rank_.scheduler().Submit(std::move(request));
+    }
+  }
+
+  std::string NameOf(RequestId id) const { return case_["requests"][Value(id) - 1]["id"]; }
+
+  void ExpectEvents(const Json& expected, const PassOutput& output) {
+    std::vector<std::string> want;
+    std::vector<std::string> got;
+    for (const Json& event : expected["kv_events"]) {
+      want.push_back(Text(event));
+    }
+    for (const engine::KvEvent& event : output.events) {
+      got.push_back(Text(event));
+    }
+    EXPECT_EQ(got, want);
+  }
+
+  void ExpectOutputs(const Json& expected, const PassOutput& output) {
+    ASSERT_EQ(output.outputs.size(), expected["outputs"].size());
+    for (std::size_t i = 0; i < output.outputs.size(); ++i) {
+      const Json& want = expected["outputs"][i];
+      const engine::Output& got = output.outputs[i];
+      EXPECT_EQ(NameOf(got.id), want["id"]);
+      EXPECT_EQ(got.kind != engine::OutputKind::kToken, want["completed"].get<bool>());
+      EXPECT_EQ(got.kind == engine::OutputKind::kRejected, want.value("rejected", false));
+      if (!want["token_id"].is_null()) {
+        EXPECT_EQ(got.token, want["token_id"]);
+      }
+    }
+  }
+
+  void ExpectLoad(const Json& want) {
+    const engine::Load load = rank_.scheduler().load();
+    EXPECT_EQ(load.blocks_active, want["active_decode_blocks"]);
+    EXPECT_EQ(load.blocks_total, want["total_blocks"]);
+    EXPECT_EQ(load.requests_running, want["running_requests"]);
+    EXPECT_EQ(load.requests_waiting, want["waiting_requests"]);
+    EXPECT_EQ(load.preemptions_total, want["vllm_preemptions_total"]);
+  }
+
+  static void ExpectStats(const Json& want, const PassStats& got) {
+    EXPECT_EQ(got.prefill.count, want["num_prefill_requests"]);
+    EXPECT_EQ(got.prefill_tokens, want["sum_prefill_tokens"]);
+    EXPECT_EQ(got.prefill_kv_tokens, want["sum_prefill_kv_tokens"]);
+    EXPECT_NEAR(got.prefill.variance, want["var_prefill_length"], kVarianceTolerance);
+    EXPECT_EQ(got.decode.count, want["num_decode_requests"]);
+    EXPECT_EQ(got.decode.sum, want["sum_decode_kv_tokens"]);
+    EXPECT_NEAR(got.decode.variance, want["var_decode_kv_tokens"], kVarianceTolerance);
+    EXPECT_EQ(got.queued_prefill.count, want["num_queued_prefill"]);
+    EXPECT_EQ(got.queued_prefill.sum, want["sum_queued_prefill_tokens"]);
+    EXPECT_NEAR(got.queued_prefill.variance, want["var_queued_prefill_length"], kVarianceTolerance);
+    EXPECT_EQ(got.queued_decode.count, want["num_queued_decode"]);
+    EXPECT_EQ(got.queued_decode.sum, want["sum_queued_decode_kv_tokens"]);
+    EXPECT_NEAR(got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
+  }
+
+  const Json case_;
+  GoldenRank rank_;
+  std::size_t submitted_ = 0;
+};
+
+TEST_P(PassVectors, EveryPassIsTheOriginals) {
+  PassOutput output;
+  const Json& passes = case_["passes"];
+  ASSERT_FALSE(passes.empty());
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    SCOPED_TRACE("pass " + std::to_string(i));
+    SubmitVisibleFrom(i);
+    rank_.scheduler().RunPass(output);
+    const double want_ms = passes[i]["modelled_duration_ms"];
+    EXPECT_NEAR(static_cast<double>(output.duration().count()) / 1e6, want_ms, want_ms * kDurationTolerance);
+    ExpectEvents(passes[i], output);
+    ExpectOutputs(passes[i], output);
+    ExpectLoad(passes[i]["metrics"]);
+    ExpectStats(passes[i]["fpm"], output.stats);
+    EXPECT_EQ(rank_.scheduler().CheckConsistency(), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded,
+                         PassVectors,
+                         ::testing::Combine(::testing::Values("single_partial",
+                                                              "single_aligned",
+                                                              "prefix_reuse",
+                                                              "prefix_active_share",
+                                                              "chunked",
+                                                              "no_chunk",
+                                                              "max_num_seqs",
+                                                              "preempt_lifo",
+                                                              "preempt_fifo",
+                                                              "reject",
+                                                              "wait_gate",
+                                                              "evict_order",
+                                                              "no_prefix_cache",
+                                                              "token_ids",
+                                                              "prefill_worker",
+                                                              "decode_worker",
+                                                              "speedup10"),
+                                            ::testing::Bool()),
+                         [](const auto& p) {
+                           return std::string(std::get<0>(p.param)) + (std::get<1>(p.param) ? "_strict" : "_ours");
+                         });
+
+}  // namespace
+}  // namespace understudy::mocker

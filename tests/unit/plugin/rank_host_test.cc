@@ -1,0 +1,285 @@
+// Live timing with a clock that moves by hand.
+#include "plugin/mocker/live/rank_host.h"
+
+#include <gtest/gtest.h>
+
+#include "plugin/mocker/perf_model/timing.h"
+#include "plugin/mocker/policy/vllm_policy.h"
+#include "tests/fakes/manual_clock.h"
+#include "tests/unit/plugin/rank.h"
+
+namespace understudy::mocker {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+/// Every prefill takes 10 ms and every decode step 4 ms.
+class FixedModel final : public PerfModel {
+ public:
+  [[nodiscard]] double PrefillMs(const PrefillBatch& batch) const override { return batch.requests > 0 ? 10.0 : 0.0; }
+  [[nodiscard]] double DecodeMs(const DecodeBatch& batch) const override { return batch.requests > 0 ? 4.0 : 0.0; }
+};
+
+class KeepingSink final : public engine::EngineSink {
+ public:
+  void OnKvEvents(std::vector<engine::KvEvent> events) override {
+    calls += 'e';
+    for (auto& event : events) {
+      kv_events.push_back(std::move(event));
+    }
+  }
+  void OnPassBatch(engine::PassBatch batch) override {
+    calls += 'b';
+    batches.push_back(std::move(batch));
+  }
+  [[nodiscard]] std::size_t outputs() const {
+    std::size_t n = 0;
+    for (const engine::PassBatch& batch : batches) {
+      n += batch.outputs.size();
+    }
+    return n;
+  }
+
+  std::string calls;  ///< e: events, b: batch
+  std::vector<engine::KvEvent> kv_events;
+  std::vector<engine::PassBatch> batches;
+};
+
+class RankHostTest : public ::testing::Test {
+ protected:
+  static SchedulerConfig Config() {
+    SchedulerConfig config = SmallRank();
+    config.blocks_total = 1000;
+    return config;
+  }
+
+  void Make(SchedulerConfig config, std::uint32_t ranks = 1, Nanoseconds startup = Nanoseconds(0)) {
+    config_ = config;
+    config_.policy = &policy_;
+    config_.perf_model = &model_;
+    bound_ = std::make_unique<WaitingBound>(ranks, 1000);
+    host_ = std::make_unique<RankHost>(config_, RankHost::Share{0, 1, ranks}, *bound_);
+    host_->Start(sink_, clock_.Now() + startup);
+    begin_ = clock_.Now();
+  }
+
+  void Submit(std::uint64_t id, std::uint32_t outputs, std::uint32_t rank = 0, std::size_t prompt = 8) {
+    ASSERT_TRUE(bound_->Take(RankIndex{rank}));
+    host_->Apply(MakeRequest(id, static_cast<std::uint32_t>(id * 100), prompt, outputs, rank));
+  }
+
+  /// What an engine thread does until it would wait.
+  void Turn() {
+    bool more = true;
+    while (more) {
+      more = host_->RunDue(clock_.Now());
+      if (!more || host_->FlushDue(clock_.Now())) {
+        host_->Flush();
+      }
+    }
+  }
+
+  /// Waits for the next deadline and arrives `late`.
+  void TurnAtDeadline(Nanoseconds late = Nanoseconds(0)) {
+    ASSERT_TRUE(host_->NextDeadline().has_value());
+    clock_.Set(*host_->NextDeadline() + late);
+    Turn();
+  }
+
+  [[nodiscard]] Nanoseconds NextIn() const { return *host_->NextDeadline() - begin_; }
+
+  ManualClock clock_;
+  VllmPolicy policy_;
+  FixedModel model_;
+  SchedulerConfig config_;
+  KeepingSink sink_;
+  std::unique_ptr<WaitingBound> bound_;
+  std::unique_ptr<RankHost> host_;
+  TimePoint begin_{};
+};
+
+TEST_F(RankHostTest, ShowsEventsAtTheStartOfAPassAndTokensAtItsEnd) {
+  Make(Config());
+  Submit(1, 2);
+  Turn();
+  EXPECT_EQ(sink_.calls, "e");
+  EXPECT_EQ(NextIn(), milliseconds(14));
+  clock_.Set(begin_ + milliseconds(14) - Nanoseconds(1));
+  Turn();
+  EXPECT_EQ(sink_.calls, "e") << "not a nanosecond early";
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.calls, "eb");
+  ASSERT_EQ(sink_.batches[0].outputs.size(), 1U);
+  EXPECT_EQ(sink_.batches[0].admissions.size(), 1U);
+  EXPECT_EQ(NextIn(), milliseconds(18));
+}
+
+TEST_F(RankHostTest, SleepsWithoutADeadlineWhenNobodyWantsAnything) {
+  Make(Config());
+  Turn();
+  EXPECT_FALSE(host_->NextDeadline().has_value());
+  Submit(1, 1);
+  Turn();
+  TurnAtDeadline();
+  EXPECT_FALSE(host_->NextDeadline().has_value());
+  EXPECT_EQ(sink_.batches.back().outputs.back().kind, engine::OutputKind::kLastToken);
+}
+
+TEST_F(RankHostTest, LatenessOfTheThreadDoesNotAddUp) {
+  Make(Config());
+  Submit(1, 101);
+  Turn();
+  for (int i = 0; i < 100; ++i) {
+    TurnAtDeadline(microseconds(300));
+  }
+  EXPECT_EQ(NextIn(), milliseconds(14 + 100 * 4));
+}
+
+TEST_F(RankHostTest, CatchesUpAfterAPauseWithinTheLimit) {
+  Make(Config());
+  Submit(1, 100);
+  Turn();
+  clock_.Set(begin_ + milliseconds(14) + kCatchUpMax);
+  Turn();
+  EXPECT_EQ(sink_.outputs(), 26U) << "the pass that was due and the 25 that fit into 100 ms";
+  EXPECT_EQ(NextIn(), milliseconds(14) + kCatchUpMax + milliseconds(4));
+}
+
+TEST_F(RankHostTest, StartsAfreshAfterALongerPause) {
+  Make(Config());
+  Submit(1, 100);
+  Turn();
+  clock_.Set(begin_ + milliseconds(14) + kCatchUpMax + Nanoseconds(1));
+  Turn();
+  EXPECT_EQ(sink_.outputs(), 1U);
+  EXPECT_EQ(*host_->NextDeadline(), clock_.Now() + milliseconds(4));
+}
+
+TEST_F(RankHostTest, ARequestThatComesDuringAPassJoinsTheNext) {
+  Make(Config());
+  Submit(1, 10);
+  Turn();
+  clock_.Advance(milliseconds(3));
+  Submit(2, 10);
+  Turn();
+  EXPECT_EQ(NextIn(), milliseconds(14));
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.outputs(), 1U);
+  EXPECT_EQ(NextIn(), milliseconds(28));
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.batches.back().outputs.size(), 2U);
+}
+
+TEST_F(RankHostTest, CancelDuringAPassFreesTheBlocksAtOnce) {
+  Make(Config());
+  Submit(1, 10);
+  Turn();
+  clock_.Advance(milliseconds(3));
+  host_->Apply(CancelCommand{RequestId{1}, RankIndex{0}});
+  Turn();
+  ASSERT_EQ(sink_.batches.size(), 1U);
+  EXPECT_TRUE(sink_.batches[0].outputs.empty());
+  ASSERT_EQ(sink_.batches[0].loads.size(), 1U);
+  EXPECT_EQ(sink_.batches[0].loads[0].blocks_active, 0U);
+  TurnAtDeadline();
+  EXPECT_FALSE(host_->NextDeadline().has_value());
+}
+
+TEST_F(RankHostTest, PassesOfSeveralRanksThatEndTogetherGoTogether) {
+  Make(Config(), /*ranks=*/3);
+  Submit(1, 10, 0);
+  Submit(2, 10, 1);
+  Submit(3, 10, 2);
+  Turn();
+  EXPECT_EQ(sink_.calls, "e");
+  EXPECT_EQ(sink_.kv_events.size(), 3U);
+  TurnAtDeadline();
+  ASSERT_EQ(sink_.batches.size(), 1U);
+  EXPECT_EQ(sink_.batches[0].outputs.size(), 3U);
+  EXPECT_EQ(sink_.batches[0].loads.size(), 3U);
+}
+
+TEST_F(RankHostTest, ABatchHoldsOneLoadPerRankTheLatest) {
+  SchedulerConfig config = Config();
+  config.speedup_ratio = 0.0;
+  Make(config, /*ranks=*/2);
+  Submit(1, 20, 0);
+  Submit(2, 20, 1);
+  Turn();
+  ASSERT_EQ(sink_.batches.size(), 1U);
+  EXPECT_EQ(sink_.batches[0].outputs.size(), 40U);
+  ASSERT_EQ(sink_.batches[0].loads.size(), 2U);
+  EXPECT_EQ(sink_.batches[0].loads[0].passes_total, 20U);
+  EXPECT_EQ(sink_.batches[0].loads[0].requests_running, 0U);
+}
+
+TEST_F(RankHostTest, FreeRunningOutputIsHandedOverAfterABoundedNumberOfRounds) {
+  SchedulerConfig config = Config();
+  config.speedup_ratio = 0.0;
+  Make(config);
+  Submit(1, 100);
+  Turn();
+  EXPECT_EQ(sink_.outputs(), 100U);
+  EXPECT_GE(sink_.batches.size(), 100U / kFlushRounds);
+  for (const engine::PassBatch& batch : sink_.batches) {
+    EXPECT_LE(batch.outputs.size(), kFlushRounds);
+  }
+  EXPECT_EQ(sink_.calls.front(), 'e') << "events before the tokens that caused them";
+}
+
+TEST_F(RankHostTest, HandsOverWhenTheFirstOutputHasWaitedLongEnough) {
+  SchedulerConfig config = Config();
+  config.speedup_ratio = 0.0;
+  Make(config);
+  Submit(1, 100);
+  host_->RunDue(clock_.Now());
+  host_->RunDue(clock_.Now());
+  EXPECT_FALSE(host_->FlushDue(clock_.Now()));
+  EXPECT_TRUE(host_->FlushDue(clock_.Now() + kFlushDelay));
+}
+
+TEST_F(RankHostTest, NothingStartsBeforeTheStartupTime) {
+  Make(Config(), 1, milliseconds(500));
+  Submit(1, 1);
+  Turn();
+  EXPECT_TRUE(sink_.calls.empty());
+  EXPECT_EQ(NextIn(), milliseconds(500));
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.calls, "e");
+  EXPECT_EQ(NextIn(), milliseconds(514));
+}
+
+TEST_F(RankHostTest, BatchesUnderWayCountUntilTheyAreDestroyed) {
+  SchedulerConfig config = Config();
+  config.speedup_ratio = 0.0;
+  config.blocks_total = 100000;
+  Make(config);
+  Submit(1, 200000);
+  while (!host_->Congested() && sink_.outputs() < 200000U) {
+    host_->RunDue(clock_.Now());
+    host_->Flush();
+  }
+  EXPECT_GT(sink_.outputs(), 100000U);
+  EXPECT_LT(sink_.outputs(), 140000U);
+  sink_.batches.clear();
+  EXPECT_FALSE(host_->Congested());
+}
+
+TEST_F(RankHostTest, AStrictRankThatCannotMoveWaitsForACommand) {
+  SchedulerConfig config = Config();
+  config.strict_reference = true;
+  config.chunked_prefill = false;
+  config.budget = 4;
+  Make(config);
+  Submit(1, 1, 0, /*prompt=*/8);
+  Submit(2, 1, 0, /*prompt=*/4);
+  Turn();
+  EXPECT_FALSE(host_->NextDeadline().has_value());
+  host_->Apply(CancelCommand{RequestId{1}, RankIndex{0}});
+  Turn();
+  EXPECT_TRUE(host_->NextDeadline().has_value()) << "the next in line starts";
+}
+
+}  // namespace
+}  // namespace understudy::mocker

@@ -1,0 +1,23 @@
+// Captured bytes of real frontends and workers, from tests/vectors.
+#pragma once
+
+#include "understudy/transport/codec.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace understudy::transport::golden {
+
+using Json = nlohmann::ordered_json;
+
+/// `name` is relative to tests/vectors. A test that cannot read its vector fails.
+Json Load(const std::string& name);
+/// Files of tests/vectors/wire whose name begins so, as `wire/<name>`.
+std::vector<std::string> WireFiles(const std::string& prefix);
+std::string FromHex(const std::string& hex);
+PayloadCodec CodecOf(const Json& vector);
+
+}  // namespace understudy::transport::golden

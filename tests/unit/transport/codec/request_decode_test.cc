@@ -1,0 +1,180 @@
+#include "understudy/transport/codec.h"
+
+#include <limits>
+#include <random>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace understudy::transport {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Bytes(PayloadCodec codec, const Json& value) {
+  if (codec == PayloadCodec::kJson) {
+    return value.dump();
+  }
+  const auto packed = Json::to_msgpack(value);
+  return {packed.begin(), packed.end()};
+}
+
+class RequestBody : public ::testing::TestWithParam<PayloadCodec> {
+ protected:
+  static PreprocessedRequest Decode(const Json& value) {
+    auto request = DecodeRequest(GetParam(), Bytes(GetParam(), value), DecodeLimits{});
+    EXPECT_TRUE(request.has_value()) << request.error().message;
+    return request.value_or(PreprocessedRequest{});
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Codecs,
+                         RequestBody,
+                         ::testing::Values(PayloadCodec::kJson, PayloadCodec::kMsgpack));
+
+TEST_P(RequestBody, ReadsEveryField) {
+  const PreprocessedRequest request =
+      Decode({{"model", "tiny"},
+              {"token_ids", {0, 127, 128, 65536, 4294967295U}},
+              {"stop_conditions", {{"max_tokens", 3}, {"min_tokens", 1}, {"ignore_eos", true}}},
+              {"annotations", {"a", "b"}},
+              {"routing", {{"dp_rank", 2}, {"backend_instance_id", 18446744073709551615U}}},
+              {"bootstrap_info", {{"bootstrap_host", "h"}, {"handoff_id", "hand"}}},
+              {"request_timestamp_ms", 12.5},
+              {"_HEALTH_CHECK", true}});
+  EXPECT_EQ(request.model, "tiny");
+  EXPECT_EQ(request.token_ids, (std::vector<std::uint32_t>{0, 127, 128, 65536, 4294967295U}));
+  EXPECT_EQ(request.max_tokens, 3U);
+  EXPECT_EQ(request.min_tokens, 1U);
+  EXPECT_EQ(request.ignore_eos, true);
+  EXPECT_EQ(request.annotations, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(request.dp_rank, 2U);
+  EXPECT_EQ(request.backend_instance_id, 18446744073709551615U);
+  EXPECT_TRUE(request.has_bootstrap_info);
+  EXPECT_EQ(request.handoff_id, "hand");
+  EXPECT_EQ(request.request_timestamp_ms, 12.5);
+  EXPECT_TRUE(request.health_check);
+}
+
+TEST_P(RequestBody, DefaultsWhatIsMissing) {
+  const PreprocessedRequest request = Decode({{"token_ids", Json::array()}});
+  EXPECT_TRUE(request.model.empty());
+  EXPECT_TRUE(request.token_ids.empty());
+  EXPECT_FALSE(request.max_tokens.has_value());
+  EXPECT_FALSE(request.ignore_eos.has_value());
+  EXPECT_FALSE(request.dp_rank.has_value());
+  EXPECT_FALSE(request.has_bootstrap_info);
+  EXPECT_FALSE(request.health_check);
+}
+
+TEST_P(RequestBody, TakesNullAsMissing) {
+  const PreprocessedRequest request =
+      Decode({{"model", nullptr},
+              {"token_ids", {1}},
+              {"stop_conditions", {{"max_tokens", nullptr}, {"ignore_eos", nullptr}}},
+              {"annotations", nullptr},
+              {"routing", nullptr},
+              {"bootstrap_info", nullptr},
+              {"request_timestamp_ms", nullptr},
+              {"_HEALTH_CHECK", nullptr}});
+  EXPECT_FALSE(request.max_tokens.has_value());
+  EXPECT_FALSE(request.has_bootstrap_info);
+  EXPECT_FALSE(request.request_timestamp_ms.has_value());
+}
+
+TEST_P(RequestBody, SkipsUnknownKeysOfEveryShape) {
+  const PreprocessedRequest request =
+      Decode({{"x1", {1, -2, 2.5, nullptr, "s", {{"a", {true, false}}}}},
+              {"token_ids", {7}},
+              {"x2", {{"deep", {{"er", Json::array()}}}}},
+              {"stop_conditions", {{"stop", {"zzz"}}, {"max_tokens", 9}}},
+              {"x3", std::string(70000, 'x')}});
+  EXPECT_EQ(request.token_ids, (std::vector<std::uint32_t>{7}));
+  EXPECT_EQ(request.max_tokens, 9U);
+}
+
+TEST_P(RequestBody, TakesWholeFloatsAsIntegersAndIntegersAsFloats) {
+  const PreprocessedRequest request = Decode({{"token_ids", {1.0, 2.0}},
+                                              {"stop_conditions", {{"max_tokens", 3.0}}},
+                                              {"request_timestamp_ms", 17}});
+  EXPECT_EQ(request.token_ids, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(request.max_tokens, 3U);
+  EXPECT_EQ(request.request_timestamp_ms, 17.0);
+}
+
+TEST_P(RequestBody, HoldsAHundredThousandsOfTokens) {
+  PreprocessedRequest sent;
+  for (std::uint32_t i = 0; i < 300000; ++i) {
+    sent.token_ids.push_back(i * 7919U);
+  }
+  const auto got = DecodeRequest(GetParam(), EncodeRequest(GetParam(), sent), DecodeLimits{});
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->token_ids, sent.token_ids);
+}
+
+PreprocessedRequest Sample(std::mt19937& random) {
+  PreprocessedRequest request;
+  request.model = random() % 2 == 0 ? "tiny" : "na\"me\n\xd1\x8f";
+  for (std::size_t i = random() % 40; i > 0; --i) {
+    request.token_ids.push_back(static_cast<std::uint32_t>(random() >> random() % 32));
+  }
+  const auto maybe = [&](auto& field, auto value) {
+    if (random() % 2 == 0) {
+      field = value;
+    }
+  };
+  maybe(request.max_tokens, static_cast<std::uint32_t>(random()));
+  maybe(request.min_tokens, static_cast<std::uint32_t>(random() % 300));
+  maybe(request.ignore_eos, random() % 2 == 0);
+  maybe(request.dp_rank, static_cast<std::uint32_t>(random() % 8));
+  maybe(request.backend_instance_id, std::uint64_t{random()} << random() % 33);
+  maybe(request.handoff_id, std::string("h"));
+  maybe(request.request_timestamp_ms, static_cast<double>(random()) / 7);
+  maybe(request.annotations, std::vector<std::string>{"x", ""});
+  request.has_bootstrap_info = request.handoff_id.has_value() || random() % 2 == 0;
+  request.health_check = random() % 2 == 0;
+  return request;
+}
+
+TEST_P(RequestBody, GivesBackWhatWasEncoded) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const PreprocessedRequest sent = Sample(random);
+    const auto got = DecodeRequest(GetParam(), EncodeRequest(GetParam(), sent), DecodeLimits{});
+    ASSERT_TRUE(got.has_value()) << "seed " << seed << ": " << got.error().message;
+    EXPECT_EQ(got->model, sent.model) << seed;
+    EXPECT_EQ(got->token_ids, sent.token_ids) << seed;
+    EXPECT_EQ(got->max_tokens, sent.max_tokens) << seed;
+    EXPECT_EQ(got->min_tokens, sent.min_tokens) << seed;
+    EXPECT_EQ(got->ignore_eos, sent.ignore_eos) << seed;
+    EXPECT_EQ(got->annotations, sent.annotations) << seed;
+    EXPECT_EQ(got->dp_rank, sent.dp_rank) << seed;
+    EXPECT_EQ(got->backend_instance_id, sent.backend_instance_id) << seed;
+    EXPECT_EQ(got->has_bootstrap_info, sent.has_bootstrap_info) << seed;
+    EXPECT_EQ(got->handoff_id, sent.handoff_id) << seed;
+    EXPECT_EQ(got->request_timestamp_ms, sent.request_timestamp_ms) << seed;
+    EXPECT_EQ(got->health_check, sent.health_check) << seed;
+  }
+}
+
+TEST_P(RequestBody, EncodesAMapThatAnotherLibraryReads) {
+  PreprocessedRequest request;
+  request.model = "tiny";
+  request.token_ids = {1, 200, 70000};
+  request.max_tokens = 5;
+  const std::string bytes = EncodeRequest(GetParam(), request);
+  const Json read =
+      GetParam() == PayloadCodec::kJson ? Json::parse(bytes) : Json::from_msgpack(bytes);
+  EXPECT_EQ(read,
+            (Json{{"model", "tiny"},
+                  {"token_ids", {1, 200, 70000}},
+                  {"stop_conditions", {{"max_tokens", 5}}},
+                  {"sampling_options", Json::object()},
+                  {"output_options", Json::object()},
+                  {"eos_token_ids", Json::array()},
+                  {"annotations", Json::array()}}));
+}
+
+}  // namespace
+}  // namespace understudy::transport

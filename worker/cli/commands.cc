@@ -1,0 +1,48 @@
+#include "worker/cli/commands.h"
+
+#include <cstdio>
+
+#include "worker/cli/version.h"
+
+namespace understudy::worker {
+namespace {
+
+constexpr const char* kUsage =
+    "understudy: takes a GPU worker's place in an NVIDIA Dynamo deployment\n"
+    "\n"
+    "  understudy [worker] [flags]   register in Dynamo and serve requests with a simulated engine (the default)\n"
+    "  understudy call [flags]       send a request to a worker without a frontend, or watch the event plane\n"
+    "  understudy --version\n"
+    "\n"
+    "Every subcommand explains itself with --help.\n";
+
+}  // namespace
+
+int Main(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    return WorkerCommand({});
+  }
+  const auto& first = arguments.front();
+  const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+  if (first == "worker") {
+    return WorkerCommand(rest);
+  }
+  if (first == "call") {
+    return CallCommand(rest);
+  }
+  if (first == "--version") {
+    std::printf("understudy %s\n", kVersion);
+    return 0;
+  }
+  if (first == "help" || (first == "--help" && arguments.size() == 1) || first == "-h") {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (first.starts_with("-")) {
+    return WorkerCommand(arguments);
+  }
+  std::fprintf(stderr, "understudy: error: no subcommand '%s' (allowed: worker, call)\n", first.c_str());
+  return 2;
+}
+
+}  // namespace understudy::worker

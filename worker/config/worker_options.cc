@@ -1,0 +1,129 @@
+#include "worker/config/worker_options.h"
+
+#include <cmath>
+#include <random>
+#include <utility>
+
+namespace understudy::worker {
+namespace {
+
+struct Range {
+  const char* flag;
+  std::int64_t value;
+  std::int64_t least;
+  std::int64_t most;
+};
+
+Status CheckRanges(const WorkerOptions& o) {
+  constexpr std::int64_t kU32Max = 0xFFFF'FFFF;
+  const Range ranges[] = {
+      {"--num-gpu-blocks-override", o.num_gpu_blocks, 1, kU32Max - 1},
+      {"--block-size", o.block_size, 0, 1 << 20},
+      {"--max-num-seqs", o.max_num_seqs, 1, kU32Max},
+      {"--max-num-batched-tokens", o.max_num_batched_tokens, 1, kU32Max},
+      {"--data-parallel-size", o.data_parallel_size, 1, 65'536},
+      {"--num-workers", o.num_workers, 1, 65'536},
+      {"--engine-threads", o.engine_threads, 0, 1024},
+      {"--prompt-tokens-max", o.prompt_tokens_max, 1, 1 << 28},
+      {"--body-bytes-max", o.body_bytes_max, 1024, std::int64_t{1} << 31},
+      {"--nesting-max", o.nesting_max, 4, 1024},
+      {"--waiting-requests-max", o.waiting_requests_max, 1, 1 << 24},
+      {"--open-streams-max", o.open_streams_max, 1, 1 << 20},
+      {"--drain-grace-ms", o.drain_grace_ms, 0, 60'000},
+  };
+  for (const auto& range : ranges) {
+    if (range.value < range.least || range.value > range.most) {
+      if (std::string_view(range.flag) == "--num-workers" && range.value < 1) {
+        return Fail(Errc::kInvalidConfig, "--num-workers must be at least 1, got " + std::to_string(range.value));
+      }
+      return Fail(Errc::kInvalidConfig, std::string(range.flag) + " must be between " + std::to_string(range.least) +
+                                            " and " + std::to_string(range.most) + ", got " + std::to_string(range.value));
+    }
+  }
+  return {};
+}
+
+Status CheckReal(const char* flag, double value) {
+  if (!std::isfinite(value) || value < 0) {
+    return Fail(Errc::kInvalidConfig, std::string(flag) + " must be a finite number >= 0, got " + std::to_string(value));
+  }
+  return {};
+}
+
+Status CheckBuilt(const WorkerOptions& o) {
+  const auto refuse = [](const char* flag, const std::string& value, const char* allowed) {
+    return Fail(Errc::kInvalidConfig, std::string(flag) + " '" + value + "' is not supported by this version (allowed: " +
+                                          allowed + ")");
+  };
+  if (o.engine_type != "vllm") {
+    return refuse("--engine-type", o.engine_type, "vllm");
+  }
+  if (o.disaggregation_mode != "agg") {
+    return refuse("--disaggregation-mode", o.disaggregation_mode, "agg");
+  }
+  if (o.request_plane != "nats") {
+    return refuse("--request-plane", o.request_plane, "nats");
+  }
+  if (o.event_plane != "nats") {
+    return refuse("--event-plane", o.event_plane, "nats");
+  }
+  if (o.discovery_backend != "etcd" && o.discovery_backend != "file") {
+    return refuse("--discovery-backend", o.discovery_backend, "etcd, file");
+  }
+  if (o.data_parallel_size * o.num_workers > 1 << 20) {
+    return Fail(Errc::kInvalidConfig, "--num-workers x --data-parallel-size must be at most 1048576 ranks, got " +
+                                          std::to_string(o.data_parallel_size * o.num_workers));
+  }
+  return {};
+}
+
+Status FillStatusServer(WorkerConfig& config, const Environment& env) {
+  const auto port = Number(env, "DYN_SYSTEM_PORT", -1, -1);
+  if (port > 65'535) {
+    return Fail(Errc::kInvalidConfig, "DYN_SYSTEM_PORT must be between -1 and 65535, got " + std::to_string(port));
+  }
+  config.status_enabled = port >= 0;
+  config.status_port = static_cast<std::uint16_t>(port < 0 ? 0 : port);
+  config.status_host = Text(env, "DYN_SYSTEM_HOST", "0.0.0.0");
+  config.health_path = Text(env, "DYN_SYSTEM_HEALTH_PATH", "/health");
+  config.live_path = Text(env, "DYN_SYSTEM_LIVE_PATH", "/live");
+  config.starting_ready = Text(env, "DYN_SYSTEM_STARTING_HEALTH_STATUS", "notready") == "ready";
+  return {};
+}
+
+}  // namespace
+
+Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env) {
+  WorkerConfig config;
+  UNDERSTUDY_TRY_STATUS(CheckRanges(options));
+  UNDERSTUDY_TRY_STATUS(CheckReal("--speedup-ratio", options.speedup_ratio));
+  UNDERSTUDY_TRY_STATUS(CheckReal("--decode-speedup-ratio", options.decode_speedup_ratio));
+  UNDERSTUDY_TRY_STATUS(CheckReal("--startup-time", options.startup_time_s.value_or(0)));
+  if (options.stagger_delay_s != -1) {
+    UNDERSTUDY_TRY_STATUS(CheckReal("--stagger-delay (or -1)", options.stagger_delay_s));
+  }
+  UNDERSTUDY_TRY_STATUS(CheckBuilt(options));
+  config.block_size = static_cast<std::uint32_t>(options.block_size == 0 ? 64 : options.block_size);
+  if (config.block_size < 2) {
+    return Fail(Errc::kInvalidConfig, "--block-size must be at least 2 with --engine-type vllm, got 1");
+  }
+  UNDERSTUDY_TRY(config.endpoint, transport::ParseEndpointName(
+                                      options.endpoint.value_or("dyn://" + WorkerNamespace(env) + ".backend.generate")));
+  config.limits.prompt_tokens_max = static_cast<std::size_t>(options.prompt_tokens_max);
+  config.limits.body_bytes_max = static_cast<std::size_t>(options.body_bytes_max);
+  config.limits.nesting_max = static_cast<std::size_t>(options.nesting_max);
+  config.dp_size = static_cast<std::uint32_t>(options.data_parallel_size);
+  config.workers = static_cast<std::uint32_t>(options.num_workers);
+  config.seed = options.seed ? static_cast<std::uint64_t>(*options.seed)
+                             : (std::uint64_t{std::random_device{}()} << 32 | std::random_device{}());
+  config.device_type = DeviceType(env);
+  config.drain_limit = std::chrono::seconds(Number(env, "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0));
+  UNDERSTUDY_TRY_STATUS(FillStatusServer(config, env));
+  if (const auto id = Text(env, "DYN_STABLE_ROUTING_ID", ""); !id.empty()) {
+    config.stable_routing_id = id;
+  }
+  config.options = std::move(options);
+  return config;
+}
+
+}  // namespace understudy::worker

@@ -1,0 +1,65 @@
+// Everything a worker process can be told, from flags and environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "understudy/base/clock.h"
+#include "understudy/base/result.h"
+#include "understudy/transport/codec.h"
+#include "understudy/transport/records.h"
+#include "worker/config/environment.h"
+
+namespace understudy::worker {
+
+/// Names and defaults of `python -m dynamo.mocker` 1.3.0 where it has the flag. Source: conformance.md 2.1.
+struct WorkerOptions {
+  std::optional<std::string> model_path, model_name, endpoint;
+  std::int64_t num_gpu_blocks = 16384, block_size = 0, max_num_seqs = 256, max_num_batched_tokens = 8192;
+  bool enable_prefix_caching = true, enable_chunked_prefill = true;
+  std::string preemption_mode = "lifo";
+  double speedup_ratio = 1.0, decode_speedup_ratio = 1.0;
+  std::int64_t data_parallel_size = 1;
+  std::optional<double> startup_time_s;
+  std::int64_t num_workers = 1;
+  std::string engine_type = "vllm", disaggregation_mode = "agg";
+  double stagger_delay_s = -1;
+  std::string discovery_backend, request_plane, event_plane;
+
+  // ours
+  std::string dynamo_release = "1.3";
+  std::optional<std::int64_t> seed;
+  bool strict_reference = false;
+  std::string on_lease_loss = "restore";
+  std::int64_t engine_threads = 0;
+  std::int64_t prompt_tokens_max = 1'048'576, body_bytes_max = 64 << 20, nesting_max = 64;
+  std::int64_t waiting_requests_max = 65'536, open_streams_max = 20'000;
+  std::int64_t drain_grace_ms = 200;
+};
+
+/// What the parts of the worker are built from, after the checks.
+struct WorkerConfig {
+  WorkerOptions options;
+  transport::EndpointName endpoint;
+  transport::DecodeLimits limits;
+  std::uint32_t block_size = 0;
+  std::uint32_t dp_size = 1, workers = 1;
+  std::uint64_t seed = 0;
+  std::string device_type;
+  Nanoseconds drain_limit = std::chrono::seconds(900);
+  // status server
+  bool status_enabled = false;
+  std::string status_host = "0.0.0.0";
+  std::uint16_t status_port = 0;
+  std::string health_path = "/health", live_path = "/live";
+  bool starting_ready = false;  ///< DYN_SYSTEM_STARTING_HEALTH_STATUS=ready
+  std::optional<std::string> stable_routing_id;
+};
+
+/// Checks ranges and combinations. kInvalidConfig: the text names the option, the value and what is allowed (texts of the
+/// reference where it has one).
+[[nodiscard]] Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env);
+
+}  // namespace understudy::worker

@@ -1,0 +1,148 @@
+#include "worker/lifecycle/shutdown.h"
+
+#include <utility>
+
+#include "worker/log/log.h"
+
+namespace understudy::worker {
+namespace {
+
+constexpr std::string_view kTarget = "worker.lifecycle";
+constexpr Nanoseconds kPoll = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Shutdown::Shutdown(transport::Loop& loop, Parts parts, std::function<void()> done)
+    : loop_(loop), parts_(std::move(parts)), done_(std::move(done)), timer_(loop.NewTimer()), poll_(loop.NewTimer()) {}
+
+void Shutdown::Begin() {
+  if (phase_ != Phase::kIdle) {
+    return;
+  }
+  phase_ = Phase::kDeregister;
+  if (parts_.discovery == nullptr || parts_.path == nullptr) {
+    Close();
+    return;
+  }
+  Log(LogLevel::kInfo, kTarget, "Phase 1: leaving discovery",
+      {{"instances", std::to_string(parts_.instance_keys.size())}, {"inflight_count", std::to_string(parts_.path->running())}});
+  timer_->After(kDeleteLimit, [this] { AfterDelete(); });
+  parts_.discovery->Delete(parts_.instance_keys, [this](const Status& deleted) {
+    if (!deleted) {
+      Log(LogLevel::kWarn, kTarget, "instance records not deleted", {{"error", deleted.error().message}});
+    }
+    AfterDelete();
+  });
+}
+
+void Shutdown::AfterDelete() {
+  if (phase_ != Phase::kDeregister) {
+    return;
+  }
+  phase_ = Phase::kGrace;
+  timer_->After(parts_.grace, [this] { Unsubscribe(); });
+}
+
+void Shutdown::Unsubscribe() {
+  if (phase_ != Phase::kGrace) {
+    return;
+  }
+  phase_ = Phase::kDrain;
+  for (const auto id : parts_.subscriptions) {
+    parts_.requests->Unsubscribe(id);
+  }
+  Log(LogLevel::kInfo, kTarget, "Phase 2: draining",
+      {{"inflight_count", std::to_string(parts_.path->running())},
+       {"limit_s", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(parts_.limit).count())}});
+  timer_->After(parts_.limit, [this] {
+    if (phase_ == Phase::kDrain) {
+      Log(LogLevel::kWarn, kTarget, "drain limit reached, the rest is closed so that frontends migrate it",
+          {{"inflight_count", std::to_string(parts_.path->running())}});
+      Close();
+    }
+  });
+  parts_.path->OnIdle([this] { loop_.Post([this] { CheckDrained(); }); });
+  CheckDrained();
+}
+
+void Shutdown::CheckDrained() {
+  if (phase_ == Phase::kDrain && parts_.path->running() == 0) {
+    Log(LogLevel::kInfo, kTarget, "all inflight requests completed");
+    AwaitFinishing();
+  }
+}
+
+void Shutdown::AwaitFinishing() {
+  phase_ = Phase::kFinish;
+  timer_->After(kFinishLimit, [this] { Close(); });
+  auto check = std::make_shared<std::function<void()>>();
+  *check = [this, weak = std::weak_ptr(check)] {
+    if (phase_ != Phase::kFinish) {
+      return;
+    }
+    if (parts_.path->open() == 0) {
+      Close();
+    } else if (auto again = weak.lock()) {
+      poll_->After(kPoll, [again] { (*again)(); });
+    }
+  };
+  (*check)();
+}
+
+void Shutdown::Force() {
+  if (phase_ == Phase::kClose) {
+    return;
+  }
+  Log(LogLevel::kWarn, kTarget, "second signal, closing now");
+  Close();
+}
+
+void Shutdown::Close() {
+  if (phase_ == Phase::kClose) {
+    return;
+  }
+  phase_ = Phase::kClose;
+  timer_->Cancel();
+  poll_->Cancel();
+  Log(LogLevel::kInfo, kTarget, "Phase 3: closing");
+  if (parts_.requests != nullptr) {
+    for (const auto id : parts_.subscriptions) {
+      parts_.requests->Unsubscribe(id);
+    }
+  }
+  if (parts_.path != nullptr) {
+    parts_.path->OnIdle(nullptr);
+    parts_.path->CloseAll();
+  }
+  if (parts_.load != nullptr) {
+    parts_.load->Stop();
+  }
+  if (parts_.discovery == nullptr) {
+    CloseNats();
+    return;
+  }
+  parts_.discovery->Close(kRevokeLimit, [this](const Status& closed) {
+    if (!closed) {
+      Log(LogLevel::kWarn, kTarget, "lease not revoked, records stay until it expires", {{"error", closed.error().message}});
+    }
+    CloseNats();
+  });
+}
+
+void Shutdown::CloseNats() {
+  closing_ = 1;
+  const auto one_less = [this] {
+    if (--closing_ == 0) {
+      done_();
+    }
+  };
+  for (auto* client : {parts_.requests, parts_.events}) {
+    if (client != nullptr) {
+      ++closing_;
+      client->Close(kDisconnectLimit, one_less);
+    }
+  }
+  loop_.Post(one_less);
+}
+
+}  // namespace understudy::worker

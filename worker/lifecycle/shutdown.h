@@ -1,0 +1,61 @@
+// Leaving: discovery first, then the running streams, then the wires; every step bounded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "understudy/transport/discovery.h"
+#include "understudy/transport/loop.h"
+#include "understudy/transport/nats.h"
+#include "worker/load_metrics/load_publisher.h"
+#include "worker/request_path/request_path.h"
+
+namespace understudy::worker {
+
+/// On the loop's thread. Phases: 1 delete the instance records, 2 keep serving for the grace period, then unsubscribe and let
+/// running streams finish up to the limit, 3 close what is left without complete_final (so that it migrates), revoke, disconnect.
+class Shutdown {
+ public:
+  static constexpr Nanoseconds kDeleteLimit = std::chrono::seconds(2);   ///< an unreachable store must not stop a drain
+  static constexpr Nanoseconds kFinishLimit = std::chrono::seconds(1);   ///< for streams whose last frames are under way
+  static constexpr Nanoseconds kRevokeLimit = std::chrono::seconds(2);
+  static constexpr Nanoseconds kDisconnectLimit = std::chrono::milliseconds(500);
+
+  /// Any pointer may be null: that part was not reached at start.
+  struct Parts {
+    transport::Discovery* discovery = nullptr;
+    transport::NatsClient* requests = nullptr;  ///< connection of the request plane
+    transport::NatsClient* events = nullptr;
+    RequestPath* path = nullptr;
+    LoadPublisher* load = nullptr;
+    std::vector<std::string> instance_keys;
+    std::vector<transport::NatsClient::SubscriptionId> subscriptions;
+    Nanoseconds grace = std::chrono::milliseconds(200);
+    Nanoseconds limit = std::chrono::seconds(900);
+  };
+  Shutdown(transport::Loop& loop, Parts parts, std::function<void()> done);
+
+  void Begin();
+  /// A second signal: straight to phase 3.
+  void Force();
+
+ private:
+  enum class Phase : std::uint8_t { kIdle, kDeregister, kGrace, kDrain, kFinish, kClose };
+  void AfterDelete();
+  void Unsubscribe();
+  void CheckDrained();
+  void AwaitFinishing();
+  void Close();
+  void CloseNats();
+
+  transport::Loop& loop_;
+  Parts parts_;
+  std::function<void()> done_;
+  std::unique_ptr<transport::Timer> timer_, poll_;
+  Phase phase_ = Phase::kIdle;
+  int closing_ = 0;
+};
+
+}  // namespace understudy::worker

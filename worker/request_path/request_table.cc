@@ -1,0 +1,62 @@
+#include "worker/request_path/request_table.h"
+
+#include <utility>
+
+#include "understudy/base/assert.h"
+
+namespace understudy::worker {
+
+OpenStream& RequestTable::Open(std::string context_id) {
+  UNDERSTUDY_ASSERT(!full());
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back().slot = free_.back();
+  }
+  auto& stream = slots_[free_.back()];
+  free_.pop_back();
+  ++open_;
+  UNDERSTUDY_ASSERT(ids_.insert(context_id).second);
+  stream.state = OpenStream::State::kRunning;
+  stream.context_id = std::move(context_id);
+  return stream;
+}
+
+RequestId RequestTable::IdOf(const OpenStream& stream) {
+  return RequestId{std::uint64_t{stream.generation} << 32 | stream.slot};
+}
+
+OpenStream* RequestTable::Find(RequestId id) {
+  auto* stream = FindOpen(id);
+  return stream != nullptr && stream->state == OpenStream::State::kRunning ? stream : nullptr;
+}
+
+OpenStream* RequestTable::FindOpen(RequestId id) {
+  const auto slot = static_cast<std::uint32_t>(Value(id));
+  if (slot >= slots_.size()) {
+    return nullptr;
+  }
+  auto& stream = slots_[slot];
+  const bool same = stream.generation == static_cast<std::uint32_t>(Value(id) >> 32);
+  return same && stream.state != OpenStream::State::kFree ? &stream : nullptr;
+}
+
+void RequestTable::Finishing(OpenStream& stream) {
+  UNDERSTUDY_ASSERT(stream.state == OpenStream::State::kRunning);
+  ids_.erase(stream.context_id);
+  stream.state = OpenStream::State::kFinishing;
+}
+
+void RequestTable::Close(OpenStream& stream) {
+  if (stream.state == OpenStream::State::kRunning) {
+    ids_.erase(stream.context_id);
+  }
+  const auto slot = stream.slot;
+  const auto generation = stream.generation + 1;
+  stream = OpenStream{};
+  stream.slot = slot;
+  stream.generation = generation;
+  free_.push_back(slot);
+  --open_;
+}
+
+}  // namespace understudy::worker

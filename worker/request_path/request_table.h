@@ -1,0 +1,76 @@
+// The open response streams of the process: slots with generations, so that a late engine output finds nothing.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "understudy/base/clock.h"
+#include "understudy/base/ids.h"
+#include "understudy/transport/codec.h"
+#include "understudy/transport/response_stream.h"
+#include "worker/metrics/metrics.h"
+
+namespace understudy::worker {
+
+struct OpenStream {
+  enum class State : std::uint8_t {
+    kFree,
+    kRunning,    ///< the engine owes output
+    kFinishing,  ///< all was said, the connection drains
+  };
+  State state = State::kFree;
+  bool dirty = false;  ///< appended since the last flush
+  transport::PayloadCodec codec = transport::PayloadCodec::kJson;
+  std::uint32_t slot = 0, generation = 0;
+  std::uint32_t worker = 0;
+  RankIndex rank{};
+  std::uint32_t prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0, output_tokens_max = 0;
+  std::uint64_t response_bytes = 0;  ///< bodies of data frames
+  TimePoint started{};
+  std::string context_id;
+  std::unique_ptr<transport::ResponseStream> response;
+};
+
+class RequestTable {
+ public:
+  explicit RequestTable(std::size_t streams_max) : streams_max_(streams_max) {}
+
+  [[nodiscard]] bool full() const { return open_ >= streams_max_; }
+  [[nodiscard]] bool Holds(const std::string& context_id) const { return ids_.contains(context_id); }
+
+  /// A running stream under `context_id` (not held yet, table not full).
+  OpenStream& Open(std::string context_id);
+  [[nodiscard]] static RequestId IdOf(const OpenStream& stream);
+  /// A running stream; nullptr: the request has ended, or never was.
+  [[nodiscard]] OpenStream* Find(RequestId id);
+  /// The same, finishing streams too.
+  [[nodiscard]] OpenStream* FindOpen(RequestId id);
+  /// kRunning -> kFinishing: the context id may be used again.
+  void Finishing(OpenStream& stream);
+  void Close(OpenStream& stream);
+
+  [[nodiscard]] std::size_t running() const { return ids_.size(); }
+  [[nodiscard]] std::size_t open() const { return open_; }
+  template <class F>
+  void ForEach(F&& visit) {
+    for (auto& stream : slots_) {
+      if (stream.state != OpenStream::State::kFree) {
+        visit(stream);
+      }
+    }
+  }
+
+ private:
+  const std::size_t streams_max_;
+  std::deque<OpenStream> slots_;  // addresses stay
+  std::vector<std::uint32_t> free_;
+  std::unordered_set<std::string> ids_;
+  std::size_t open_ = 0;
+};
+
+}  // namespace understudy::worker
