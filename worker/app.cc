@@ -74,9 +74,6 @@ class App {
     loop_->OnSignal(SIGUSR1, [this] { Dump(); });
     loop_->Post([this] { Start(); });
     loop_->Run();
-    if (path_) {
-      path_->ReleaseEngine();
-    }
     if (engine_) {
       engine_->Stop();
     }
@@ -278,7 +275,7 @@ class App {
         metrics_->Registered(false);
         metrics_->LeaseLost();
         Log(LogLevel::kWarn, kTarget, "lease lost, unregistered until it is granted again", {{"reason", text}});
-        if (config_.options.on_lease_loss == "exit") {
+        if (config_.options.on_lease_loss == "exit" && !shutdown_) {
           Stop("lease lost", kExitLeaseLost);
         }
         break;

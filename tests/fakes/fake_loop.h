@@ -1,6 +1,8 @@
 // A Loop whose time only moves when a test says so.
 #pragma once
 
+#include "understudy/transport/loop.h"
+
 #include <algorithm>
 #include <deque>
 #include <functional>
@@ -8,8 +10,6 @@
 #include <memory>
 #include <utility>
 #include <vector>
-
-#include "understudy/transport/loop.h"
 
 namespace understudy::fakes {
 
@@ -20,7 +20,9 @@ class FakeLoop final : public transport::Loop {
   void Post(Task task) override { posted_.push_back(std::move(task)); }
   [[nodiscard]] bool OnThread() const override { return true; }
   void OnSignal(int, std::function<void()>) override {}
-  [[nodiscard]] std::unique_ptr<transport::Timer> NewTimer() override { return std::make_unique<FakeTimer>(*this); }
+  [[nodiscard]] std::unique_ptr<transport::Timer> NewTimer() override {
+    return std::make_unique<FakeTimer>(*this);
+  }
 
   /// Runs what was posted, and what that posts.
   void RunPosted() {

@@ -1,13 +1,13 @@
 // A NatsClient that records what is published and can be told to fail.
 #pragma once
 
+#include "understudy/transport/nats.h"
+
 #include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "understudy/transport/nats.h"
 
 namespace understudy::fakes {
 
@@ -20,17 +20,25 @@ class FakeNats final : public transport::NatsClient {
   bool down = false;
 
   void Start(std::function<void(Status)> done) override { done({}); }
-  void OnEvent(std::function<void(Event, const std::string&)> listener) override { listener_ = std::move(listener); }
-  SubscriptionId Subscribe(const std::string& subject, const std::string& queue, Handler handler) override {
+  void OnEvent(std::function<void(Event, const std::string&)> listener) override {
+    listener_ = std::move(listener);
+  }
+  SubscriptionId Subscribe(const std::string& subject,
+                           const std::string& queue,
+                           Handler handler) override {
     subscriptions_[++last_] = {subject + "|" + queue, std::move(handler)};
     return last_;
   }
   void Unsubscribe(SubscriptionId id) override { subscriptions_.erase(id); }
-  Status Publish(const std::string& subject, std::span<const std::byte> payload, const std::string& reply) override {
+  Status Publish(const std::string& subject,
+                 std::span<const std::byte> payload,
+                 const std::string& reply) override {
     if (down) {
       return Fail(Errc::kUnavailable, "nats: not connected");
     }
-    published.push_back({subject, std::string(reinterpret_cast<const char*>(payload.data()), payload.size()), reply});
+    published.push_back({subject,
+                         std::string(reinterpret_cast<const char*>(payload.data()), payload.size()),
+                         reply});
     return {};
   }
   void Flush(Nanoseconds, std::function<void(Status)> done) override { done({}); }
@@ -46,7 +54,9 @@ class FakeNats final : public transport::NatsClient {
     for (const auto& [id, entry] : std::map(subscriptions_)) {
       if (entry.first.substr(0, entry.first.find('|')) == subject) {
         ++hits;
-        entry.second({subject, reply, std::as_bytes(std::span(payload)), [](const char*) { return std::nullopt; }});
+        entry.second({subject, reply, std::as_bytes(std::span(payload)), [](const char*) {
+                        return std::nullopt;
+                      }});
       }
     }
     return hits;

@@ -94,20 +94,6 @@ Status LoadIfThere(const fs::path& path, std::optional<CardFile>& out) {
   return {};
 }
 
-/// The last part of the path as it was given, since a link may name the model better than what it
-/// points to.
-std::string NameOf(const std::string& folder) {
-  fs::path path = fs::path(folder).lexically_normal();
-  if (!path.has_filename()) {
-    path = path.parent_path();
-  }
-  if (path.filename() == "." || path.filename() == ".." || path.filename().empty()) {
-    std::error_code error;
-    path = fs::canonical(folder, error);
-  }
-  return path.filename().string();
-}
-
 }  // namespace
 
 Result<ModelCard> LoadModelFolder(const std::string& folder,
@@ -121,7 +107,9 @@ Result<ModelCard> LoadModelFolder(const std::string& folder,
     return Fail(Errc::kInvalidConfig, "model folder '" + folder + "': not a folder");
   }
   ModelCard card;
-  card.display_name = name.value_or(NameOf(folder));
+  // Without a name the mocker serves the model under the text of --model-path as it was typed,
+  // relative or not.
+  card.display_name = name.value_or(folder);
   card.slug = Slugify(card.display_name);
   UNDERSTUDY_TRY(LoadedFile config, LoadFile(root / "config.json"));
   UNDERSTUDY_TRY(card.architectural_max_context_length,

@@ -371,13 +371,12 @@ void EtcdDiscovery::ResumeWaiting() {
 }
 
 void EtcdDiscovery::DeleteStep(const JobPtr& job) {
-  std::erase_if(job->keys, [this](const std::string& key) { return foreign_.erase(key) != 0; });
-  std::vector<std::string> batch;
-  const auto count = static_cast<std::ptrdiff_t>(std::min(kTxnOpsMax, job->keys.size()));
-  batch.assign(job->keys.begin(), job->keys.begin() + count);
-  job->keys.erase(job->keys.begin(), job->keys.begin() + count);
-  const std::set<std::string> gone(batch.begin(), batch.end());
+  const std::set<std::string> gone(job->keys.begin(), job->keys.end());
   std::erase_if(records_, [&](const Record& record) { return gone.count(record.key) != 0; });
+  std::erase_if(job->keys, [this](const std::string& key) { return foreign_.erase(key) != 0; });
+  const auto count = static_cast<std::ptrdiff_t>(std::min(kTxnOpsMax, job->keys.size()));
+  const std::vector<std::string> batch(job->keys.begin(), job->keys.begin() + count);
+  job->keys.erase(job->keys.begin(), job->keys.begin() + count);
   if (batch.empty()) {
     Later([this, job](Status status) { Finish(job, std::move(status)); }, Status());
     return;

@@ -1,23 +1,25 @@
 #include "understudy/transport/loop.h"
 
+#include "transport/loop/native.h"
+#include "understudy/base/assert.h"
+
 #include <atomic>
-#include <asio/executor_work_guard.hpp>
-#include <asio/io_context.hpp>
-#include <asio/post.hpp>
-#include <asio/signal_set.hpp>
-#include <asio/steady_timer.hpp>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "transport/loop/native.h"
-#include "understudy/base/assert.h"
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
 
 namespace understudy::transport {
 namespace {
 
-/// asio's timer keeps a handler alive until it was run, also after cancel: the generation tells a stale one.
+/// asio's timer keeps a handler alive until it was run, also after cancel: the generation tells a
+/// stale one.
 class AsioTimer final : public Timer {
  public:
   explicit AsioTimer(asio::io_context& context) : state_(std::make_shared<State>(context)) {}
@@ -48,7 +50,8 @@ class AsioTimer final : public Timer {
     Task task;
     std::uint64_t generation = 0;
   };
-  std::shared_ptr<State> state_;  // shared with the pending handler, which may outlive the timer by a loop turn
+  std::shared_ptr<State>
+      state_;  // shared with the pending handler, which may outlive the timer by a loop turn
 };
 
 class AsioLoop final : public Loop {
@@ -67,7 +70,9 @@ class AsioLoop final : public Loop {
     const auto owner = thread_.load();
     return owner == std::thread::id() || owner == std::this_thread::get_id();
   }
-  [[nodiscard]] std::unique_ptr<Timer> NewTimer() override { return std::make_unique<AsioTimer>(context_); }
+  [[nodiscard]] std::unique_ptr<Timer> NewTimer() override {
+    return std::make_unique<AsioTimer>(context_);
+  }
 
   void OnSignal(int signal_number, std::function<void()> handler) override {
     UNDERSTUDY_ASSERT(OnThread());
@@ -96,7 +101,9 @@ class AsioLoop final : public Loop {
 
 }  // namespace
 
-std::unique_ptr<Loop> Loop::New() { return std::make_unique<AsioLoop>(); }
+std::unique_ptr<Loop> Loop::New() {
+  return std::make_unique<AsioLoop>();
+}
 
 asio::io_context& NativeContext(Loop& loop) {
   return static_cast<AsioLoop&>(loop).context();  // Loop::New is the only maker

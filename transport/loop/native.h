@@ -1,9 +1,10 @@
-// The asio side of a Loop, for the wires in this folder's neighbours. Not installed, not seen by the worker.
+// The asio side of a Loop, for the wires in this folder's neighbours. Not installed, not seen by
+// the worker.
 #pragma once
 
-#include <asio/io_context.hpp>
-
 #include "understudy/transport/loop.h"
+
+#include <asio/io_context.hpp>
 
 namespace understudy::transport {
 

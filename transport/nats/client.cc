@@ -4,12 +4,14 @@
 #include <asio/post.hpp>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "transport/loop/native.h"
+#include "transport/nats/connect_guard.h"
 #include "transport/nats/link.h"
 #include "transport/nats/options.h"
 #include "understudy/base/assert.h"
@@ -21,6 +23,7 @@ namespace {
 constexpr int kDrainMax = 256;                      // messages of one subscription per wake; then look again
 constexpr int kPendingMessagesMax = 65'536;         // per subscription, inside the library
 constexpr int kPendingBytesMax = 256 << 20;
+constexpr Nanoseconds kHelperPatience = std::chrono::milliseconds(50);  // between looks for a Connect that does not end
 constexpr Nanoseconds kBackoffFirst = std::chrono::milliseconds(50);
 constexpr Nanoseconds kBackoffMax = std::chrono::seconds(1);
 
@@ -40,7 +43,7 @@ class Client final : public NatsClient {
  public:
   Client(Loop& loop, NatsOptions options)
       : loop_(loop), native_(NativeContext(loop)), options_(std::move(options)), backoff_timer_(loop.NewTimer()),
-        close_timer_(loop.NewTimer()) {}
+        close_timer_(loop.NewTimer()), connect_timer_(loop.NewTimer()), server_ports_(NatsPorts(options_.url)) {}
 
   ~Client() override {
     *alive_ = false;
@@ -49,6 +52,9 @@ class Client final : public NatsClient {
     }
     DropLink();
     if (helper_.joinable()) {
+      while (helper_over_.wait_for(kHelperPatience) != std::future_status::ready) {
+        EndPendingConnects(server_ports_);
+      }
       helper_.join();
     }
   }
@@ -164,7 +170,10 @@ class Client final : public NatsClient {
     closing_ = true;
     backoff_timer_->Cancel();
     auto finish = std::make_shared<std::function<void()>>(std::move(done));
-    const auto once = [this, finish] {
+    const auto once = [this, finish, alive = alive_] {
+      if (!*alive) {
+        return;  // destroyed before its end
+      }
       if (auto call = std::exchange(*finish, nullptr)) {
         close_timer_->Cancel();
         subscriptions_.clear();  // also when the limit came first: no handler runs after this
@@ -207,7 +216,10 @@ class Client final : public NatsClient {
       helper_.join();  // it has posted its end already: helper_busy_ is false
     }
     helper_busy_ = true;
-    helper_ = std::thread([this, &native = native_, alive = alive_, work = std::move(work), after = std::move(after)] {
+    std::promise<void> over;
+    helper_over_ = over.get_future();
+    helper_ = std::thread([this, &native = native_, alive = alive_, work = std::move(work), after = std::move(after),
+                           over = std::move(over)]() mutable {
       work();
       asio::post(native, [this, alive, after] {
         if (*alive) {
@@ -215,10 +227,12 @@ class Client final : public NatsClient {
           after();
         }
       });
+      over.set_value();
     });
   }
 
   void OpenLink() {
+    GuardConnect(options_.connect_timeout * (2 * std::max<std::int64_t>(1, std::ssize(server_ports_))));
     auto link = std::make_shared<NatsLink>(native_);
     auto outcome = std::make_shared<std::pair<natsStatus, std::string>>(NATS_OK, "");
     StartHelper(
@@ -234,7 +248,18 @@ class Client final : public NatsClient {
             }
           }
         },
-        [this, link, outcome] { LinkOpened(link, outcome->first, outcome->second); });
+        [this, link, outcome] {
+          connect_timer_->Cancel();
+          LinkOpened(link, outcome->first, outcome->second);
+        });
+  }
+
+  /// The library's own timeout has a hole (connect_guard.h).
+  void GuardConnect(Nanoseconds limit) {
+    connect_timer_->After(limit, [this] {
+      EndPendingConnects(server_ports_);
+      GuardConnect(kHelperPatience);
+    });
   }
 
   void LinkOpened(const std::shared_ptr<NatsLink>& link, natsStatus status, const std::string& text) {
@@ -360,6 +385,10 @@ class Client final : public NatsClient {
       if (status == NATS_SLOW_CONSUMER) {
         continue;  // counted by the library; the next call goes on
       }
+      if (status == NATS_NO_RESPONDERS) {  // the library keeps that message: its subject is lost with it
+        DeliverNoResponders(it->second);
+        continue;
+      }
       if (status != NATS_OK) {
         return false;
       }
@@ -381,6 +410,14 @@ class Client final : public NatsClient {
                             return std::nullopt;
                           }
                           return value;
+                        }});
+  }
+
+  static void DeliverNoResponders(const Entry& entry) {
+    const auto keep = entry.handler;  // the handler may unsubscribe itself
+    const auto subject = entry.subject;
+    (*keep)(NatsMessage{subject, "", {}, [](const char* name) -> std::optional<std::string> {
+                          return std::strcmp(name, "Status") == 0 ? std::optional<std::string>("503") : std::nullopt;
                         }});
   }
 
@@ -432,7 +469,9 @@ class Client final : public NatsClient {
   std::int64_t payload_bytes_max_ = 1 << 20;
   std::uint64_t dropped_ = 0;
   Nanoseconds backoff_ = kBackoffFirst;
-  std::unique_ptr<Timer> backoff_timer_, close_timer_;
+  std::unique_ptr<Timer> backoff_timer_, close_timer_, connect_timer_;
+  const std::vector<std::uint16_t> server_ports_;
+  std::future<void> helper_over_;
   std::thread helper_;
 };
 

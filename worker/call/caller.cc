@@ -2,7 +2,6 @@
 
 #include "worker/call/uuid.h"
 
-#include <charconv>
 #include <span>
 #include <utility>
 
@@ -31,6 +30,7 @@ struct Caller::Session {
   std::string subject;  ///< of the handshake
   transport::PayloadCodec codec = transport::PayloadCodec::kJson;
   TimePoint sent{};
+  transport::NatsClient::SubscriptionId acks = 0;
   std::uint64_t connection = 0;  ///< 0 = the worker has not called yet
   std::unique_ptr<transport::Timer> timer;
 };
@@ -55,8 +55,8 @@ Caller::Caller(transport::Loop& loop,
       report_(std::move(report)) {}
 
 Caller::~Caller() {
-  if (acks_ != 0) {
-    nats_.Unsubscribe(acks_);
+  for (const auto& [index, session] : sessions_) {
+    nats_.Unsubscribe(session->acks);
   }
 }
 
@@ -65,9 +65,6 @@ Status Caller::Start(const std::string& host) {
       listener_,
       transport::ListenForResponses(
           loop_, host, [this](const transport::ResponseListener::Peer& peer) { OnBytes(peer); }));
-  inbox_ = nats_.NewInbox();
-  acks_ = nats_.Subscribe(
-      inbox_ + ".*", {}, [this](const transport::NatsMessage& message) { OnAck(message); });
   StartNext();
   return {};
 }
@@ -86,7 +83,8 @@ void Caller::StartNext() {
     Send(session);
   }
   starting_ = false;
-  if (sessions_.empty() && (interrupted_ || next_ == plan_.requests)) {
+  const bool over = sessions_.empty() && (interrupted_ || next_ == plan_.requests);
+  if (over && !std::exchange(over_, true)) {
     report_.on_all_done();
   }
 }
@@ -121,17 +119,19 @@ void Caller::Send(Session& session) {
   ArmTimeout(session);
   session.sent = clock_.Now();
   report_.on_sent(session.outcome, *session.target);
-  const auto reply = inbox_ + "." + std::to_string(session.outcome.index);
+  const auto reply =
+      nats_.NewInbox();  // of its own, so that "no responders" tells which request it answers
+  session.acks = nats_.Subscribe(
+      reply, {}, [this, index = session.outcome.index](const transport::NatsMessage& message) {
+        OnAck(index, message);
+      });
   if (auto sent = nats_.Publish(instance.transport_value, std::as_bytes(std::span(payload)), reply);
       !sent) {
     Finish(session, End::kFailed, sent.error().message);
   }
 }
 
-void Caller::OnAck(const transport::NatsMessage& message) {
-  const auto digits = message.subject.substr(std::min(inbox_.size() + 1, message.subject.size()));
-  std::uint32_t index = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), index);
+void Caller::OnAck(std::uint32_t index, const transport::NatsMessage& message) {
   const auto found = sessions_.find(index);
   if (found == sessions_.end() || found->second->outcome.ack_ms) {
     return;
@@ -302,6 +302,7 @@ void Caller::Finish(Session& session, End end, std::string text) {
   const auto owned = std::move(sessions_[session.outcome.index]);  // until the end of this function
   sessions_.erase(session.outcome.index);
   by_subject_.erase(session.subject);
+  nats_.Unsubscribe(session.acks);
   session.timer->Cancel();
   auto& outcome = session.outcome;
   outcome.end = end;

@@ -59,7 +59,7 @@ class Caller {
 
   void StartNext();
   void Send(Session& session);
-  void OnAck(const transport::NatsMessage& message);
+  void OnAck(std::uint32_t index, const transport::NatsMessage& message);
   void OnBytes(const transport::ResponseListener::Peer& peer);
   void OnFrame(std::uint64_t id, Connection& connection, const transport::ResponseFrame& frame);
   void OnItem(Session& session, const transport::ResponseFrame& frame);
@@ -77,11 +77,10 @@ class Caller {
   std::vector<CallTarget> targets_;
   Report report_;
   std::unique_ptr<transport::ResponseListener> listener_;
-  std::string inbox_;
-  transport::NatsClient::SubscriptionId acks_ = 0;
   std::uint32_t next_ = 0;
   bool interrupted_ = false;
   bool starting_ = false;
+  bool over_ = false;
   std::map<std::uint32_t, std::unique_ptr<Session>> sessions_;  ///< by index, in flight
   std::map<std::string, Session*> by_subject_;
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;

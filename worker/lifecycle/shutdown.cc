@@ -66,10 +66,15 @@ void Shutdown::Unsubscribe() {
 }
 
 void Shutdown::CheckDrained() {
-  if (phase_ == Phase::kDrain && parts_.path->running() == 0) {
-    Log(LogLevel::kInfo, kTarget, "all inflight requests completed");
-    AwaitFinishing();
+  if (phase_ != Phase::kDrain || parts_.path->running() != 0) {
+    return;
   }
+  if (parts_.path->undelivered() != 0) {  // a slow reader has until the drain limit, too
+    poll_->After(kPoll, [this] { CheckDrained(); });
+    return;
+  }
+  Log(LogLevel::kInfo, kTarget, "all inflight requests completed");
+  AwaitFinishing();
 }
 
 void Shutdown::AwaitFinishing() {

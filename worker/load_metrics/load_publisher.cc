@@ -59,6 +59,8 @@ void LoadPublisher::UpdateProbe(const Worker& worker) {
     sum.requests_waiting += loads_[rank].requests_waiting;
     sum.preemptions_total += loads_[rank].preemptions_total;
     sum.passes_total += loads_[rank].passes_total;
+    sum.token_gaps_total += loads_[rank].token_gaps_total;
+    sum.token_gap_ns_total += loads_[rank].token_gap_ns_total;
   }
   worker.probe->Load(sum);
 }

@@ -27,6 +27,7 @@ constexpr std::array kReasonNames = {"invalid", "too_large", "overloaded", "dupl
 const Histogram::BucketBoundaries kDurationBuckets = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,   2.5,
                                                       5,     10,   20,    30,   60,  120,  300, 600};
 const Histogram::BucketBoundaries kTransitBuckets = {0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1};
+const Histogram::BucketBoundaries kPermitBuckets = {0.0001, 0.001, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60};
 const Histogram::BucketBoundaries kFirstResponseBuckets = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                            0.5,   1,     2.5,  5,     10,   30,  60};
 
@@ -49,7 +50,9 @@ struct Families {
         blocks_active(Level(r, "understudy_engine_blocks_active", "KV blocks in use by requests, over the worker's ranks")),
         blocks_total(Level(r, "understudy_engine_blocks_total", "KV blocks in all, over the worker's ranks")),
         preemptions(Level(r, "understudy_engine_preemptions", "Preemptions since start, over the worker's ranks")),
-        passes(Level(r, "understudy_engine_passes", "Scheduler passes since start, over the worker's ranks")) {}
+        passes(Level(r, "understudy_engine_passes", "Scheduler passes since start, over the worker's ranks")),
+        gaps(Level(r, "understudy_engine_token_gaps", "Tokens since start that followed another one of their request")),
+        gap_seconds(Level(r, "understudy_engine_token_gap_modelled_seconds", "Sum of the modelled times between those tokens")) {}
 
   static Family<Counter>& Count(prometheus::Registry& r, const char* name, const char* help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(r);
@@ -67,7 +70,7 @@ struct Families {
   Family<Counter>&request_bytes, &response_bytes, &cancellation, &errors, &dropped_events;
   Family<Gauge>& uptime;
   Family<Counter>&refused, &tokens;
-  Family<Gauge>&running, &waiting, &blocks_active, &blocks_total, &preemptions, &passes;
+  Family<Gauge>&running, &waiting, &blocks_active, &blocks_total, &preemptions, &passes, &gaps, &gap_seconds;
 };
 
 class Probe final : public EndpointProbe {
@@ -78,7 +81,8 @@ class Probe final : public EndpointProbe {
         response_bytes_(families.response_bytes.Add(labels)), cancellation_(families.cancellation.Add(labels)),
         tokens_(families.tokens.Add(labels)), running_(families.running.Add(labels)), waiting_(families.waiting.Add(labels)),
         blocks_active_(families.blocks_active.Add(labels)), blocks_total_(families.blocks_total.Add(labels)),
-        preemptions_(families.preemptions.Add(labels)), passes_(families.passes.Add(labels)) {}
+        preemptions_(families.preemptions.Add(labels)), passes_(families.passes.Add(labels)),
+        gaps_(families.gaps.Add(labels)), gap_seconds_(families.gap_seconds.Add(labels)) {}
 
   void RequestArrived(std::uint64_t bytes) override {
     requests_.Increment();
@@ -105,6 +109,8 @@ class Probe final : public EndpointProbe {
     blocks_total_.Set(static_cast<double>(sum.blocks_total));
     preemptions_.Set(static_cast<double>(sum.preemptions_total));
     passes_.Set(static_cast<double>(sum.passes_total));
+    gaps_.Set(static_cast<double>(sum.token_gaps_total));
+    gap_seconds_.Set(static_cast<double>(sum.token_gap_ns_total) * 1e-9);
   }
 
  private:
@@ -120,7 +126,7 @@ class Probe final : public EndpointProbe {
   Gauge& inflight_;
   Histogram& duration_;
   Counter&request_bytes_, &response_bytes_, &cancellation_, &tokens_;
-  Gauge&running_, &waiting_, &blocks_active_, &blocks_total_, &preemptions_, &passes_;
+  Gauge&running_, &waiting_, &blocks_active_, &blocks_total_, &preemptions_, &passes_, &gaps_, &gap_seconds_;
 };
 
 class PrometheusMetrics final : public Metrics {
@@ -140,7 +146,19 @@ class PrometheusMetrics final : public Metrics {
         registered_(Families::Level(registry_, "understudy_registered", "1 while the worker is visible in discovery").Add({})),
         load_ok_(Families::Count(registry_, "understudy_load_messages_total", "Load messages published").Add({})),
         load_failed_(Families::Count(registry_, "understudy_load_messages_failed_total", "Load messages not sent").Add({})),
-        streams_(Families::Level(registry_, "understudy_response_streams_open", "Response connections, finishing ones too").Add({})) {}
+        streams_(Families::Level(registry_, "understudy_response_streams_open", "Response connections, finishing ones too").Add({})),
+        engine_requests_(Families::Level(registry_, "dynamo_engine_request", "Requests that the engine holds").Add({})),
+        pool_active_(Families::Level(registry_, "dynamo_work_handler_pool_active_tasks", "Requests being served").Add({})),
+        rejections_(Families::Count(registry_, "dynamo_rejection_request_total", "Requests refused for lack of room").Add({})) {
+    // Dashboards read these; there is no pool and no queue between the request plane and the engine: they stay 0, as the
+    // reference's do on the NATS plane.
+    for (const auto* name : {"dynamo_request_queue", "dynamo_work_handler_pool_capacity", "dynamo_work_handler_queue_capacity",
+                             "dynamo_work_handler_queue_depth"}) {
+      Families::Level(registry_, name, "Not used by this worker").Add({});
+    }
+    Families::Count(registry_, "dynamo_work_handler_enqueue_rejected_total", "Not used by this worker").Add({});
+    Families::Spread(registry_, "dynamo_work_handler_permit_wait_seconds", "Not used by this worker").Add({}, kPermitBuckets);
+  }
 
   EndpointProbe& AddEndpoint(const std::string& ns, const std::string& component, const std::string& endpoint,
                              const std::string& worker_id) override {
@@ -160,7 +178,12 @@ class PrometheusMetrics final : public Metrics {
   void LeaseLost() override { lease_losses_.Increment(); }
   void Registered(bool registered) override { registered_.Set(registered ? 1 : 0); }
   void LoadPublished(bool ok) override { (ok ? load_ok_ : load_failed_).Increment(); }
-  void OpenStreams(std::uint64_t count) override { streams_.Set(static_cast<double>(count)); }
+  void OpenStreams(std::uint64_t open, std::uint64_t running) override {
+    streams_.Set(static_cast<double>(open));
+    engine_requests_.Set(static_cast<double>(running));
+    pool_active_.Set(static_cast<double>(running));
+  }
+  void Rejected() override { rejections_.Increment(); }
 
   std::string Scrape(double uptime_s) override {
     for (auto* uptime : uptimes_) {
@@ -178,7 +201,8 @@ class PrometheusMetrics final : public Metrics {
   Counter& lease_losses_;
   Gauge& registered_;
   Counter&load_ok_, &load_failed_;
-  Gauge& streams_;
+  Gauge&streams_, &engine_requests_, &pool_active_;
+  Counter& rejections_;
   std::deque<Probe> probes_;
   std::vector<Gauge*> uptimes_;
 };

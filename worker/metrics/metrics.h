@@ -54,7 +54,8 @@ class Metrics {
   virtual void LeaseLost() = 0;
   virtual void Registered(bool registered) = 0;
   virtual void LoadPublished(bool ok) = 0;
-  virtual void OpenStreams(std::uint64_t count) = 0;
+  virtual void OpenStreams(std::uint64_t open, std::uint64_t running) = 0;
+  virtual void Rejected() = 0;            ///< a request was refused for lack of room
 
   /// Prometheus text format; `uptime_s` since start.
   [[nodiscard]] virtual std::string Scrape(double uptime_s) = 0;

@@ -63,7 +63,8 @@ void RequestPath::OnRequest(const transport::NatsMessage& message) {
     metrics_.NetworkTransit(sent_ns > 0 && now_ns > sent_ns ? static_cast<double>(now_ns - sent_ns) * 1e-9 : 0.0);
   }
 
-  auto frame = transport::ParseTwoPart(payload, options_.limits.body_bytes_max);
+  // All of it is in memory already: a body over its limit is refused in its stream, which needs the header.
+  auto frame = transport::ParseTwoPart(payload, payload.size());
   auto control = frame ? transport::ParseRequestControl(frame->header) : tl::make_unexpected(frame.error());
   if (control && control->transport != "tcp_server") {
     control = Fail(Errc::kUnsupported, "response plane mismatch: frontend requested " + control->transport +
@@ -89,7 +90,7 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
     return;
   }
   auto outcome = Admit(control, body, options_.dp_size, options_.limits);
-  if (std::holds_alternative<Admitted>(outcome) && table_.Holds(control.id)) {
+  if (std::holds_alternative<Admitted>(outcome) && table_.Holds(control.id, worker)) {
     outcome = Refusal{"request " + control.id + " is already active", ErrorType::kGenerate, RefusalReason::kDuplicate};
   }
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
@@ -100,9 +101,8 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
   auto& admitted = std::get<Admitted>(outcome);
   auto& target = workers_[worker];
   const auto dp_rank = admitted.dp_rank ? *admitted.dp_rank : target.next_rank++ % options_.dp_size;
-  auto& stream = table_.Open(control.id);
+  auto& stream = table_.Open(control.id, worker);
   stream.codec = control.codec;
-  stream.worker = worker;
   stream.rank = RankIndex{target.first_rank + dp_rank};
   stream.prompt_tokens = static_cast<std::uint32_t>(admitted.request.token_ids.size());
   stream.output_tokens_max = admitted.output_tokens_max;
@@ -127,7 +127,7 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
   target.probe->StreamOpened();
   Dial(stream, control);
   metrics_.TimeToFirstResponse(SecondsSince(received));
-  metrics_.OpenStreams(table_.open());
+  metrics_.OpenStreams(table_.open(), table_.running());
   if (LogEnabled(LogLevel::kDebug, kTarget)) {
     Log(LogLevel::kDebug, kTarget, "request accepted",
         {{"request_id", control.id},
@@ -151,6 +151,7 @@ void RequestPath::RefuseForLoad(std::uint32_t worker, const transport::NatsMessa
   // A 1.6 frontend (msgpack) routes the next request after "overloaded"; a 1.3 one (JSON) would bench the worker.
   Ack(message, control.codec == transport::PayloadCodec::kMsgpack ? kOverloaded : kUnavailable);
   workers_[worker].probe->Refused(RefusalReason::kOverloaded);
+  metrics_.Rejected();
   ++counts_[worker].errors;
   if (!std::exchange(load_refused_, true)) {
     Log(LogLevel::kWarn, kTarget, "requests are refused: the worker is at capacity",
@@ -168,12 +169,11 @@ void RequestPath::RefuseInBand(std::uint32_t worker, const transport::RequestCon
   Log(LogLevel::kWarn, kTarget, "request refused",
       {{"request_id", ShortText(control.id)}, {"error", ShortText(refusal.text)}});
   auto key = control.id;
-  while (table_.Holds(key)) {
+  while (table_.Holds(key, worker)) {
     key += '+';  // a duplicate's own stream needs an entry of its own until the refusal is delivered
   }
-  auto& stream = table_.Open(std::move(key));
+  auto& stream = table_.Open(std::move(key), worker);
   stream.codec = control.codec;
-  stream.worker = worker;
   stream.started = clock_.Now();
   probe->StreamOpened();
   Dial(stream, control);
@@ -191,6 +191,7 @@ void RequestPath::Dial(OpenStream& stream, const transport::RequestControl& cont
   scratch_.clear();
   transport::AppendHandshake(scratch_, control.subject);
   transport::AppendPrologue(scratch_);
+  stream.appended_bytes += scratch_.size();
   stream.response->Append(scratch_);
   stream.response->Flush();
 }
@@ -222,7 +223,7 @@ void RequestPath::StreamEnded(RequestId id, transport::StreamEnd end, const std:
 
 void RequestPath::CloseStream(OpenStream& stream) {
   table_.Close(stream);
-  metrics_.OpenStreams(table_.open());
+  metrics_.OpenStreams(table_.open(), table_.running());
   Ended();
 }
 
@@ -239,10 +240,11 @@ void RequestPath::Ended() {
 void RequestPath::OnKvEvents(std::vector<engine::KvEvent>) {}
 
 void RequestPath::OnPassBatch(engine::PassBatch batch) {
-  gate_.Enter();
+  batches_posted_.fetch_add(1, std::memory_order_relaxed);
   loop_.Post([this, taken = std::move(batch)]() mutable {
     Apply(taken);
-    if (gate_.Leave() == 0 || ++batches_unflushed_ >= kBatchesPerFlush) {
+    const bool last = batches_posted_.fetch_sub(1, std::memory_order_relaxed) == 1;
+    if (last || ++batches_unflushed_ >= kBatchesPerFlush) {
       FlushDirty();
     }
   });
@@ -303,6 +305,7 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
 
 void RequestPath::AppendData(OpenStream& stream) {
   stream.response_bytes += scratch_.size() - transport::kTwoPartHeadBytes;
+  stream.appended_bytes += scratch_.size();
   stream.response->Append(scratch_);
   if (!std::exchange(stream.dirty, true)) {
     dirty_.push_back(&stream);
@@ -314,12 +317,14 @@ void RequestPath::FinishStream(OpenStream& stream) {
   transport::AppendCompleteFinal(scratch_, stream.codec);
   stream.response_bytes += scratch_.size() - transport::kTwoPartHeadBytes;
   transport::AppendSentinel(scratch_);
+  stream.appended_bytes += scratch_.size();
   stream.response->Append(scratch_);
   auto* probe = workers_[stream.worker].probe;
   probe->TokensSent(stream.tokens_sent);
   probe->StreamClosed(SecondsSince(stream.started), stream.response_bytes);
   stream.dirty = false;
   table_.Finishing(stream);
+  metrics_.OpenStreams(table_.open(), table_.running());
   stream.response->Finish();
   Ended();
 }
@@ -346,6 +351,14 @@ void RequestPath::CloseAll() {
     }
     CloseStream(*stream);
   }
+}
+
+std::size_t RequestPath::undelivered() {
+  std::size_t count = 0;
+  table_.ForEach([&](const OpenStream& stream) {
+    count += stream.response->bytes_sent() < stream.appended_bytes ? 1U : 0U;
+  });
+  return count;
 }
 
 std::vector<RequestPath::StreamSummary> RequestPath::Streams() {

@@ -1,6 +1,7 @@
 // One request from its NATS message to the end of its response stream.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,7 +17,6 @@
 #include "worker/load_metrics/load_publisher.h"
 #include "worker/metrics/metrics.h"
 #include "worker/request_path/admission.h"
-#include "worker/request_path/pass_gate.h"
 #include "worker/request_path/request_table.h"
 
 namespace understudy::worker {
@@ -43,12 +43,12 @@ class RequestPath final : public engine::EngineSink {
 
   [[nodiscard]] std::size_t running() const { return table_.running(); }
   [[nodiscard]] std::size_t open() const { return table_.open(); }
+  /// Streams whose reader has not taken everything yet.
+  [[nodiscard]] std::size_t undelivered();
   /// Called whenever the last running stream ended.
   void OnIdle(std::function<void()> listener) { on_idle_ = std::move(listener); }
   /// Closes what is still open, without complete_final, so that frontends migrate it.
   void CloseAll();
-  /// Before Engine::Stop: engine threads are no longer held back.
-  void ReleaseEngine() { gate_.Open(); }
 
   struct WorkerCounts {
     std::string subject;
@@ -96,7 +96,7 @@ class RequestPath final : public engine::EngineSink {
   const Clock& clock_;
   Options options_;
   RequestTable table_;
-  PassGate gate_;
+  std::atomic<int> batches_posted_{0};  // by engine threads, not applied yet; the engine bounds what it has under way
   std::vector<Worker> workers_;
   std::vector<WorkerCounts> counts_;
   std::unordered_map<std::string, std::uint32_t> by_subject_;

@@ -6,7 +6,7 @@
 
 namespace understudy::worker {
 
-OpenStream& RequestTable::Open(std::string context_id) {
+OpenStream& RequestTable::Open(std::string context_id, std::uint32_t worker) {
   UNDERSTUDY_ASSERT(!full());
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(slots_.size()));
@@ -15,7 +15,8 @@ OpenStream& RequestTable::Open(std::string context_id) {
   auto& stream = slots_[free_.back()];
   free_.pop_back();
   ++open_;
-  UNDERSTUDY_ASSERT(ids_.insert(context_id).second);
+  UNDERSTUDY_ASSERT(ids_.insert({worker, context_id}).second);
+  stream.worker = worker;
   stream.state = OpenStream::State::kRunning;
   stream.context_id = std::move(context_id);
   return stream;
@@ -42,13 +43,13 @@ OpenStream* RequestTable::FindOpen(RequestId id) {
 
 void RequestTable::Finishing(OpenStream& stream) {
   UNDERSTUDY_ASSERT(stream.state == OpenStream::State::kRunning);
-  ids_.erase(stream.context_id);
+  ids_.erase({stream.worker, stream.context_id});
   stream.state = OpenStream::State::kFinishing;
 }
 
 void RequestTable::Close(OpenStream& stream) {
   if (stream.state == OpenStream::State::kRunning) {
-    ids_.erase(stream.context_id);
+    ids_.erase({stream.worker, stream.context_id});
   }
   const auto slot = stream.slot;
   const auto generation = stream.generation + 1;

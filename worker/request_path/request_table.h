@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@ struct OpenStream {
   RankIndex rank{};
   std::uint32_t prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0, output_tokens_max = 0;
   std::uint64_t response_bytes = 0;  ///< bodies of data frames
+  std::uint64_t appended_bytes = 0;  ///< everything given to `response`
   TimePoint started{};
   std::string context_id;
   std::unique_ptr<transport::ResponseStream> response;
@@ -41,10 +43,13 @@ class RequestTable {
   explicit RequestTable(std::size_t streams_max) : streams_max_(streams_max) {}
 
   [[nodiscard]] bool full() const { return open_ >= streams_max_; }
-  [[nodiscard]] bool Holds(const std::string& context_id) const { return ids_.contains(context_id); }
+  /// Each worker of the process has ids of its own: a request may run in two of them at once.
+  [[nodiscard]] bool Holds(const std::string& context_id, std::uint32_t worker = 0) const {
+    return ids_.contains({worker, context_id});
+  }
 
-  /// A running stream under `context_id` (not held yet, table not full).
-  OpenStream& Open(std::string context_id);
+  /// A running stream of `worker` under `context_id` (not held yet, table not full).
+  OpenStream& Open(std::string context_id, std::uint32_t worker = 0);
   [[nodiscard]] static RequestId IdOf(const OpenStream& stream);
   /// A running stream; nullptr: the request has ended, or never was.
   [[nodiscard]] OpenStream* Find(RequestId id);
@@ -66,10 +71,19 @@ class RequestTable {
   }
 
  private:
+  struct Key {
+    std::uint32_t worker = 0;
+    std::string id;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const { return std::hash<std::string>{}(key.id) + key.worker; }
+  };
+
   const std::size_t streams_max_;
   std::deque<OpenStream> slots_;  // addresses stay
   std::vector<std::uint32_t> free_;
-  std::unordered_set<std::string> ids_;
+  std::unordered_set<Key, KeyHash> ids_;
   std::size_t open_ = 0;
 };
 

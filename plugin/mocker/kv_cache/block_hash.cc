@@ -1,9 +1,9 @@
 #include "plugin/mocker/kv_cache/block_hash.h"
 
-#include <xxhash.h>
-
 #include <array>
 #include <bit>
+
+#include <xxhash.h>
 
 namespace understudy::mocker {
 

@@ -1,8 +1,8 @@
 #include "plugin/mocker/kv_cache/block_pool.h"
 
-#include <utility>
-
 #include "understudy/base/assert.h"
+
+#include <utility>
 
 namespace understudy::mocker {
 
@@ -13,8 +13,12 @@ std::uint32_t BlockPool::Find(std::uint32_t parent, BlockHash hash) const {
   });
 }
 
-bool BlockPool::Use(std::span<LogicalBlock> blocks, std::size_t from, std::size_t to, EventLog& log) {
-  // What is there already is a prefix of the blocks asked for, because a registered block's parent is registered.
+bool BlockPool::Use(std::span<LogicalBlock> blocks,
+                    std::size_t from,
+                    std::size_t to,
+                    EventLog& log) {
+  // What is there already is a prefix of the blocks asked for, because a registered block's parent
+  // is registered.
   std::size_t hit = from;
   std::uint64_t reused = 0;
   std::uint32_t parent = from == 0 ? kNoIndex : blocks[from - 1].slot;
@@ -89,7 +93,8 @@ void BlockPool::Release(LogicalBlock& block) {
 
 bool BlockPool::IsVictim(const EvictionOrder::Entry& entry) const {
   const Slot& slot = slots_[entry.slot];
-  return slot.state == State::kFull && slot.refs == 0 && slot.children == 0 && slot.tick == entry.tick;
+  return slot.state == State::kFull && slot.refs == 0 && slot.children == 0 &&
+         slot.tick == entry.tick;
 }
 
 std::uint32_t BlockPool::TakeSlot(std::vector<BlockHash>& evicted) {
@@ -107,7 +112,8 @@ std::uint32_t BlockPool::TakeSlot(std::vector<BlockHash>& evicted) {
 
 std::uint32_t BlockPool::EvictOne(std::vector<BlockHash>& evicted) {
   const EvictionOrder::Entry entry = order_.Pop([this](const auto& e) { return IsVictim(e); });
-  UNDERSTUDY_ASSERT(entry.slot != kNoIndex);  // the caller counted: a cached block without children exists
+  UNDERSTUDY_ASSERT(entry.slot !=
+                    kNoIndex);  // the caller counted: a cached block without children exists
   const Slot& victim = slots_[entry.slot];
   registered_.Erase(Key(victim.parent, victim.hash), entry.slot);
   evicted.push_back(victim.hash);
@@ -157,7 +163,10 @@ void BlockPool::ReturnSlot(std::uint32_t slot) {
   --active_;
 }
 
-void BlockPool::LogStored(std::span<const LogicalBlock> blocks, std::size_t from, std::size_t to, EventLog& log) {
+void BlockPool::LogStored(std::span<const LogicalBlock> blocks,
+                          std::size_t from,
+                          std::size_t to,
+                          EventLog& log) {
   if (from >= to || !options_.events) {
     return;
   }
@@ -201,7 +210,8 @@ std::string BlockPool::CheckConsistency() const {
     unused += slot.state == State::kFree ? 1U : 0U;
     if (slot.state == State::kFull && slot.parent != kNoIndex) {
       ++children[slot.parent];
-      if (slots_[slot.parent].state != State::kFull || (slot.refs > 0 && slots_[slot.parent].refs == 0)) {
+      if (slots_[slot.parent].state != State::kFull ||
+          (slot.refs > 0 && slots_[slot.parent].refs == 0)) {
         return "a block is held without its parent";
       }
     }
@@ -211,9 +221,10 @@ std::string BlockPool::CheckConsistency() const {
       return "a child count is wrong";
     }
   }
-  if (used != active_ || cached != cached_ || unused != free() || used + cached + unused != options_.blocks_total) {
-    return "used " + std::to_string(used) + " cached " + std::to_string(cached) + " free " + std::to_string(unused) +
-           " do not match the counts";
+  if (used != active_ || cached != cached_ || unused != free() ||
+      used + cached + unused != options_.blocks_total) {
+    return "used " + std::to_string(used) + " cached " + std::to_string(cached) + " free " +
+           std::to_string(unused) + " do not match the counts";
   }
   return {};
 }

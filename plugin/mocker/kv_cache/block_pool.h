@@ -1,20 +1,21 @@
 // The KV blocks of one rank: which are used, which are cached, which are free.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "plugin/mocker/kv_cache/eviction_order.h"
 #include "plugin/mocker/kv_cache/index_table.h"
 #include "understudy/base/ids.h"
 #include "understudy/engine/types.h"
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 namespace understudy::mocker {
 
-/// One block of a request. Full blocks have hashes and can be shared; the one at the end of a sequence is partial until it
-/// is promoted. `slot` is the physical block that holds it, kNoIndex while the request has none.
+/// One block of a request. Full blocks have hashes and can be shared; the one at the end of a
+/// sequence is partial until it is promoted. `slot` is the physical block that holds it, kNoIndex
+/// while the request has none.
 struct LogicalBlock {
   BlockHash hash{};
   TokensHash tokens_hash{};
@@ -22,18 +23,21 @@ struct LogicalBlock {
   bool full = false;
 };
 
-/// A fixed number of slots, each free, active (referenced by requests) or cached (a full block without references, reusable
-/// and evictable). Full blocks form a tree: a block is found by the slot of the block before it and its own chained hash, so
-/// blocks with equal hashes but other ancestors can never be taken for each other. Requests hold prefixes, therefore a
-/// cached block never has an active descendant, and a victim is a cached block without children, the one with the
-/// smallest tick; ticks count entries into the cached state.
-/// Pure, not thread safe; memory grows with the number of slots ever used. Events are appended to the log that is passed in.
-/// Source: dynamo-mocker 1.3.0 kv_manager, kvbm-logical lineage order; golden vectors pass_vllm_*.json.
+/// A fixed number of slots, each free, active (referenced by requests) or cached (a full block
+/// without references, reusable and evictable). Full blocks form a tree: a block is found by the
+/// slot of the block before it and its own chained hash, so blocks with equal hashes but other
+/// ancestors can never be taken for each other. Requests hold prefixes, therefore a cached block
+/// never has an active descendant, and a victim is a cached block without children, the one with
+/// the smallest tick; ticks count entries into the cached state. Pure, not thread safe; memory
+/// grows with the number of slots ever used. Events are appended to the log that is passed in.
+/// Source: dynamo-mocker 1.3.0 kv_manager, kvbm-logical lineage order; golden vectors
+/// pass_vllm_*.json.
 class BlockPool {
  public:
   struct Options {
     std::uint64_t blocks_total = 0;  ///< < 2^32 - 1
-    bool caching = true;             ///< off: full blocks are like partial ones, nothing is shared and there are no events
+    /// Off: full blocks are like partial ones, nothing is shared and there are no events.
+    bool caching = true;
     bool events = true;
     RankIndex rank{};
   };
@@ -48,21 +52,26 @@ class BlockPool {
   [[nodiscard]] std::uint64_t available() const { return options_.blocks_total - active_; }
   [[nodiscard]] std::uint64_t event_count() const { return next_event_id_; }
 
-  /// The full block `hash` that follows the block in slot `parent` (kNoIndex: begins a sequence), or kNoIndex.
+  /// The full block `hash` that follows the block in slot `parent` (kNoIndex: begins a sequence),
+  /// or kNoIndex.
   [[nodiscard]] std::uint32_t Find(std::uint32_t parent, BlockHash hash) const;
   [[nodiscard]] bool IsActive(std::uint32_t slot) const { return slots_[slot].refs > 0; }
 
-  /// Gives every block in `blocks[from, to)` a slot, or none of them: references what is there already, takes free slots for
-  /// the rest, then evicts. `blocks[0, from)` are held by the caller. False: not enough slots; then cached blocks that
-  /// would have been reused count as used just now. Events: stored (all new full blocks) before removed (all victims).
-  [[nodiscard]] bool Use(std::span<LogicalBlock> blocks, std::size_t from, std::size_t to, EventLog& log);
+  /// Gives every block in `blocks[from, to)` a slot, or none of them: references what is there
+  /// already, takes free slots for the rest, then evicts. `blocks[0, from)` are held by the caller.
+  /// False: not enough slots; then cached blocks that would have been reused count as used just
+  /// now. Events: stored (all new full blocks) before removed (all victims).
+  [[nodiscard]] bool Use(std::span<LogicalBlock> blocks,
+                         std::size_t from,
+                         std::size_t to,
+                         EventLog& log);
 
-  /// `blocks.back()` is partial, held, and has got its hashes: makes it a full block that others can share. If an equal one is
-  /// there already, that one is referenced and the own slot returns.
+  /// `blocks.back()` is partial, held, and has got its hashes: makes it a full block that others
+  /// can share. If an equal one is there already, that one is referenced and the own slot returns.
   void Promote(std::span<LogicalBlock> blocks, EventLog& log);
 
-  /// Drops the reference of a held block. A full one without references becomes cached. Blocks of a request are released
-  /// last to first.
+  /// Drops the reference of a held block. A full one without references becomes cached. Blocks of a
+  /// request are released last to first.
   void Release(LogicalBlock& block);
 
   /// Walks everything; empty if all is consistent, else what is wrong. For tests.
@@ -72,8 +81,9 @@ class BlockPool {
   enum class State : std::uint8_t { kFree, kPartial, kFull };
   struct Slot {
     BlockHash hash{};
-    std::uint64_t tick = 0;            ///< of the entry into the cached state
-    std::uint32_t parent = kNoIndex;   ///< a registered block cannot go before its children: the index stays valid
+    std::uint64_t tick = 0;  ///< of the entry into the cached state
+    /// Slot of the block before. Stays valid: a registered block cannot go before its children.
+    std::uint32_t parent = kNoIndex;
     std::uint32_t children = 0;
     std::uint32_t refs = 0;
     State state = State::kFree;
@@ -90,7 +100,10 @@ class BlockPool {
   void MakeCached(std::uint32_t slot);
   void OfferVictim(std::uint32_t slot);
   void ReturnSlot(std::uint32_t slot);
-  void LogStored(std::span<const LogicalBlock> blocks, std::size_t from, std::size_t to, EventLog& log);
+  void LogStored(std::span<const LogicalBlock> blocks,
+                 std::size_t from,
+                 std::size_t to,
+                 EventLog& log);
   void LogRemoved(EventLog& log);
 
   Options options_;

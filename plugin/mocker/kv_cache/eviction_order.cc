@@ -7,7 +7,9 @@ namespace understudy::mocker {
 namespace {
 
 /// std::heap functions keep the greatest in front; we want the smallest tick there.
-bool Later(const EvictionOrder::Entry& a, const EvictionOrder::Entry& b) { return a.tick > b.tick; }
+bool Later(const EvictionOrder::Entry& a, const EvictionOrder::Entry& b) {
+  return a.tick > b.tick;
+}
 
 }  // namespace
 
@@ -23,6 +25,8 @@ EvictionOrder::Entry EvictionOrder::RemoveFirst() {
   return entry;
 }
 
-void EvictionOrder::Rebuild() { std::make_heap(heap_.begin(), heap_.end(), Later); }
+void EvictionOrder::Rebuild() {
+  std::make_heap(heap_.begin(), heap_.end(), Later);
+}
 
 }  // namespace understudy::mocker

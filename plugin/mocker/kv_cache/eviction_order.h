@@ -1,17 +1,18 @@
 // Which cached block goes first.
 #pragma once
 
+#include "plugin/mocker/kv_cache/index_table.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "plugin/mocker/kv_cache/index_table.h"
-
 namespace understudy::mocker {
 
-/// A min-heap of (tick, slot) of the blocks that may be evicted: cached ones without cached descendants. An entry whose slot
-/// was used again meanwhile is stale; stale entries are skipped when they come up and swept when they are the majority, so
-/// that a prefix that is used and released for ever costs amortised O(1) each time and no memory.
+/// A min-heap of (tick, slot) of the blocks that may be evicted: cached ones without cached
+/// descendants. An entry whose slot was used again meanwhile is stale; stale entries are skipped
+/// when they come up and swept when they are the majority, so that a prefix that is used and
+/// released for ever costs amortised O(1) each time and no memory.
 class EvictionOrder {
  public:
   struct Entry {
@@ -19,7 +20,8 @@ class EvictionOrder {
     std::uint32_t slot = kNoIndex;
   };
 
-  /// `valid(entry)` tells live entries from stale ones; `live_max` is an upper bound of the number of live ones.
+  /// `valid(entry)` tells live entries from stale ones; `live_max` is an upper bound of the number
+  /// of live ones.
   template <class Valid>
   void Push(Entry entry, std::size_t live_max, Valid valid) {
     if (heap_.size() >= 2 * live_max + kSweepMin) {

@@ -1,8 +1,8 @@
 #include "plugin/mocker/kv_cache/index_table.h"
 
-#include <utility>
-
 #include "understudy/base/assert.h"
+
+#include <utility>
 
 namespace understudy::mocker {
 

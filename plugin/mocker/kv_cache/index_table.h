@@ -8,8 +8,8 @@ namespace understudy::mocker {
 
 inline constexpr std::uint32_t kNoIndex = 0xFFFFFFFFU;
 
-/// Open addressing, linear probing, deletion without tombstones. It stores 8 bytes an entry and no key: the caller compares
-/// what an index stands for. Empty tables own no memory. Not thread safe.
+/// Open addressing, linear probing, deletion without tombstones. It stores 8 bytes an entry and no
+/// key: the caller compares what an index stands for. Empty tables own no memory. Not thread safe.
 class IndexTable {
  public:
   /// The index whose entry has `hash` and for which `same(index)` is true, or kNoIndex.

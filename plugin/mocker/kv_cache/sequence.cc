@@ -1,8 +1,8 @@
 #include "plugin/mocker/kv_cache/sequence.h"
 
-#include <algorithm>
-
 #include "plugin/mocker/kv_cache/block_hash.h"
+
+#include <algorithm>
 
 namespace understudy::mocker {
 
@@ -58,7 +58,8 @@ bool Sequence::CompleteLast() {
   if (hashed_) {
     LogicalBlock& last = blocks_.back();
     last.tokens_hash = HashTokens(tail_);
-    last.hash = ChainHash(blocks_.size() == 1 ? nullptr : &blocks_[blocks_.size() - 2].hash, last.tokens_hash);
+    last.hash = ChainHash(blocks_.size() == 1 ? nullptr : &blocks_[blocks_.size() - 2].hash,
+                          last.tokens_hash);
   }
   return true;
 }

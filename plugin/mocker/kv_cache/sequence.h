@@ -1,31 +1,33 @@
-// The tokens of one request, as far as the cache needs them: a list of blocks and the tokens of the last, partial one.
+// The tokens of one request, as far as the cache needs them: a list of blocks and the tokens of the
+// last, partial one.
 #pragma once
+
+#include "plugin/mocker/kv_cache/block_pool.h"
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "plugin/mocker/kv_cache/block_pool.h"
-
 namespace understudy::mocker {
 
-/// Prompt tokens are kept until they are hashed, output tokens until their block is promoted: after that only the hashes
-/// matter. A partial block becomes full one token late, when the first token of the next block comes.
-/// Source: dynamo-mocker 1.3.0 sequence.rs, `push`.
+/// Prompt tokens are kept until they are hashed, output tokens until their block is promoted: after
+/// that only the hashes matter. A partial block becomes full one token late, when the first token
+/// of the next block comes. Source: dynamo-mocker 1.3.0 sequence.rs, `push`.
 class Sequence {
  public:
   /// Starts over with `prompt`. `hashed` false: prefix caching is off, blocks need no names.
   void Assign(std::vector<std::uint32_t> prompt, std::uint32_t block_size, bool hashed);
 
-  /// Makes the prompt's blocks, with room for `output_max` more tokens. Once; later calls do nothing. Apart from Assign
-  /// because a request that only waits should not cost more than its prompt.
+  /// Makes the prompt's blocks, with room for `output_max` more tokens. Once; later calls do
+  /// nothing. Apart from Assign because a request that only waits should not cost more than its
+  /// prompt.
   void MakeBlocks(std::uint64_t output_max);
 
   /// True if the next token is the first of a new block.
   [[nodiscard]] bool NextOpensBlock() const { return fill_ == block_size_; }
 
-  /// The next token opens a block while the last block is partial: gives that one its hashes for BlockPool::Promote. Returns false
-  /// if there is nothing to complete.
+  /// The next token opens a block while the last block is partial: gives that one its hashes for
+  /// BlockPool::Promote. Returns false if there is nothing to complete.
   bool CompleteLast();
 
   /// Appends a partial block without a slot / takes it back.
@@ -49,7 +51,8 @@ class Sequence {
  private:
   std::vector<LogicalBlock> blocks_;
   std::vector<std::uint32_t> prompt_;  ///< until MakeBlocks
-  std::vector<std::uint32_t> tail_;    ///< tokens of the last block, block_size_ places; unused when not hashed_
+  std::vector<std::uint32_t>
+      tail_;  ///< tokens of the last block, block_size_ places; unused when not hashed_
   std::uint32_t block_size_ = 0;
   std::uint32_t fill_ = 0;  ///< tokens in the last block; block_size_ also when there is no block
   bool hashed_ = true;

@@ -1,6 +1,8 @@
 // What other threads ask of an engine thread.
 #pragma once
 
+#include "understudy/engine/types.h"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -9,8 +11,6 @@
 #include <string>
 #include <variant>
 #include <vector>
-
-#include "understudy/engine/types.h"
 
 namespace understudy::mocker {
 

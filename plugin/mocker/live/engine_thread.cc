@@ -2,14 +2,14 @@
 
 #include <pthread.h>
 #include <sys/prctl.h>
-
 #include <system_error>
 
 namespace understudy::mocker {
 
 namespace {
 
-/// Deadlines are kept to this precision; the default slack of 50 us would be 1 % of a short decode step.
+/// Deadlines are kept to this precision; the default slack of 50 us would be 1 % of a short decode
+/// step.
 constexpr unsigned long kTimerSlackNs = 1000;
 /// How often a thread looks whether a slow reader has caught up.
 constexpr Nanoseconds kCongestionPoll = std::chrono::microseconds(200);
@@ -20,7 +20,10 @@ EngineThread::EngineThread(const SchedulerConfig& config,
                            RankHost::Share share,
                            WaitingBound& bound,
                            const Clock& clock)
-    : clock_(clock), host_(config, share, bound), number_(share.first), mailbox_(kMailboxCapacity, kMailboxReserve) {}
+    : clock_(clock),
+      host_(config, share, bound),
+      number_(share.first),
+      mailbox_(kMailboxCapacity, kMailboxReserve) {}
 
 Status EngineThread::Start(engine::EngineSink& sink, TimePoint ready_at) {
   host_.Start(sink, ready_at);

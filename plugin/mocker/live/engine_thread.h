@@ -1,26 +1,30 @@
 // A thread that drives a RankHost by the clock.
 #pragma once
 
+#include "plugin/mocker/live/rank_host.h"
+#include "understudy/base/mailbox.h"
+#include "understudy/base/result.h"
+
 #include <atomic>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "plugin/mocker/live/rank_host.h"
-#include "understudy/base/mailbox.h"
-#include "understudy/base/result.h"
-
 namespace understudy::mocker {
 
 /// Requests under way to one engine thread, of all its ranks; it empties its box between passes.
 inline constexpr std::size_t kMailboxCapacity = 262144;
-/// Further places for cancels and dumps. A cancel beyond them is dropped: that request runs to its end.
+/// Further places for cancels and dumps. A cancel beyond them is dropped: that request runs to its
+/// end.
 inline constexpr std::size_t kMailboxReserve = 1048576;
 
 /// One wait: the mailbox or the earliest deadline of its ranks.
 class EngineThread {
  public:
-  EngineThread(const SchedulerConfig& config, RankHost::Share share, WaitingBound& bound, const Clock& clock);
+  EngineThread(const SchedulerConfig& config,
+               RankHost::Share share,
+               WaitingBound& bound,
+               const Clock& clock);
   ~EngineThread() { Stop(); }
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
@@ -29,7 +33,9 @@ class EngineThread {
   [[nodiscard]] Status Start(engine::EngineSink& sink, TimePoint ready_at);
 
   /// Any thread. False when the box is full or the thread has stopped.
-  [[nodiscard]] bool Push(engine::Request request) { return mailbox_.Push(Command(std::move(request))); }
+  [[nodiscard]] bool Push(engine::Request request) {
+    return mailbox_.Push(Command(std::move(request)));
+  }
   bool Push(CancelCommand cancel) { return mailbox_.PushReserved(Command(cancel)); }
   bool Push(DumpCommand dump) { return mailbox_.PushReserved(Command(std::move(dump))); }
 

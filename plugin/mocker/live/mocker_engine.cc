@@ -1,21 +1,22 @@
 #include "understudy/mocker/mocker_engine.h"
 
+#include "plugin/mocker/live/engine_thread.h"
+#include "plugin/mocker/live/options.h"
+#include "plugin/mocker/policy/vllm_policy.h"
+
 #include <atomic>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "plugin/mocker/live/engine_thread.h"
-#include "plugin/mocker/live/options.h"
-#include "plugin/mocker/policy/vllm_policy.h"
-
 namespace understudy::mocker {
 
 namespace {
 
 constexpr std::chrono::milliseconds kDumpWaitMax(1000);
-/// A prompt longer than this is refused whatever the worker allows: counters inside are safe up to here.
+/// A prompt longer than this is refused whatever the worker allows: counters inside are safe up to
+/// here.
 constexpr std::size_t kPromptTokensMax = std::size_t{1} << 31U;
 
 class MockerEngine final : public engine::Engine {
@@ -49,7 +50,9 @@ class MockerEngine final : public engine::Engine {
   void Stop() override;
 
  private:
-  [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) { return *threads_[Value(rank) % threads_.size()]; }
+  [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) {
+    return *threads_[Value(rank) % threads_.size()];
+  }
   [[nodiscard]] Status Check(const engine::Request& request) const;
 
   const MockerOptions options_;
@@ -71,7 +74,8 @@ Status MockerEngine::Start(engine::EngineSink& sink) {
     return Fail(Errc::kUnavailable, "the engine was started before");
   }
   started_ = true;
-  const TimePoint ready_at = clock_.Now() + std::chrono::duration_cast<Nanoseconds>(options_.startup_time);
+  const TimePoint ready_at =
+      clock_.Now() + std::chrono::duration_cast<Nanoseconds>(options_.startup_time);
   for (auto& thread : threads_) {
     if (Status status = thread->Start(sink, ready_at); !status) {
       for (auto& other : threads_) {
@@ -92,12 +96,14 @@ Status MockerEngine::Submit(engine::Request request) {
   const RankIndex rank = request.rank;
   if (!bound_.Take(rank)) {
     return Fail(Errc::kOverloaded,
-                "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) + " waiting requests");
+                "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) +
+                    " waiting requests");
   }
   if (!ThreadOf(rank).Push(std::move(request))) {
     bound_.GiveBack(rank, 1);
-    return running_.load(std::memory_order_acquire) ? Fail(Errc::kOverloaded, "the engine's mailbox is full")
-                                                    : Fail(Errc::kUnavailable, "the engine is not running");
+    return running_.load(std::memory_order_acquire)
+               ? Fail(Errc::kOverloaded, "the engine's mailbox is full")
+               : Fail(Errc::kUnavailable, "the engine is not running");
   }
   return {};
 }
@@ -111,13 +117,15 @@ Status MockerEngine::Check(const engine::Request& request) const {
   if (request.output_tokens_max == 0) {
     return Fail(Errc::kMalformed, "output_tokens_max must be at least 1");
   }
-  if (!request.planned_tokens.empty() && request.planned_tokens.size() != request.output_tokens_max) {
+  if (!request.planned_tokens.empty() &&
+      request.planned_tokens.size() != request.output_tokens_max) {
     return Fail(Errc::kMalformed,
-                "planned_tokens holds " + std::to_string(request.planned_tokens.size()) + " ids, output_tokens_max is " +
-                    std::to_string(request.output_tokens_max));
+                "planned_tokens holds " + std::to_string(request.planned_tokens.size()) +
+                    " ids, output_tokens_max is " + std::to_string(request.output_tokens_max));
   }
   if (request.prompt.size() > kPromptTokensMax) {
-    return Fail(Errc::kMalformed, "a prompt of " + std::to_string(request.prompt.size()) + " tokens is too long");
+    return Fail(Errc::kMalformed,
+                "a prompt of " + std::to_string(request.prompt.size()) + " tokens is too long");
   }
   return {};
 }
@@ -140,7 +148,8 @@ std::string MockerEngine::DumpState() {
   std::string out = "{\"engine\":\"mocker\",\"ranks_total\":" + std::to_string(traits_.rank_count) +
                     ",\"blocks_total\":" + std::to_string(traits_.blocks_total) +
                     ",\"block_size\":" + std::to_string(traits_.block_size) +
-                    ",\"threads_silent\":" + std::to_string(threads_.size() - parts.size()) + ",\"threads\":[";
+                    ",\"threads_silent\":" + std::to_string(threads_.size() - parts.size()) +
+                    ",\"threads\":[";
   for (std::size_t i = 0; i < parts.size(); ++i) {
     out += (i == 0 ? "" : ",") + parts[i];
   }

@@ -20,13 +20,15 @@ const std::string kPrefix = "Failed to validate MockEngineArgs: ";
 
 /// The reference prints the limit and the value in either order; we always print the limit first.
 std::string RangeText(const std::string& field, const std::string& min, const std::string& value) {
-  return kPrefix + field + ": Validation error: range [{\"min\": Number(" + min + "), \"value\": Number(" + value + ")}]";
+  return kPrefix + field + ": Validation error: range [{\"min\": Number(" + min +
+         "), \"value\": Number(" + value + ")}]";
 }
 
 std::string FloatText(double value) {
   char text[64];
   std::snprintf(text, sizeof(text), "%.17g", value);
-  for (int digits = 1; digits < 17; ++digits) {  // the shortest text that reads back as the same number
+  for (int digits = 1; digits < 17;
+       ++digits) {  // the shortest text that reads back as the same number
     char shorter[64];
     std::snprintf(shorter, sizeof(shorter), "%.*g", digits, value);
     if (std::stod(shorter) == value) {
@@ -47,8 +49,9 @@ Status AtLeastOne(const std::string& field, std::uint64_t value) {
 
 Status AtMost(const std::string& field, std::uint64_t value, std::uint64_t max) {
   if (value > max) {
-    return Fail(Errc::kInvalidConfig,
-                field + " must be at most " + std::to_string(max) + ", got " + std::to_string(value));
+    return Fail(
+        Errc::kInvalidConfig,
+        field + " must be at most " + std::to_string(max) + ", got " + std::to_string(value));
   }
   return {};
 }
@@ -68,7 +71,8 @@ Status NotNegative(const std::string& field, double value) {
 Status ValidateOptions(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(AtLeastOne("num_gpu_blocks", options.num_gpu_blocks));
   UNDERSTUDY_TRY_STATUS(AtLeastOne("max_num_seqs", options.max_num_seqs.value_or(1)));
-  UNDERSTUDY_TRY_STATUS(AtLeastOne("max_num_batched_tokens", options.max_num_batched_tokens.value_or(1)));
+  UNDERSTUDY_TRY_STATUS(
+      AtLeastOne("max_num_batched_tokens", options.max_num_batched_tokens.value_or(1)));
   UNDERSTUDY_TRY_STATUS(NotNegative("speedup_ratio", options.speedup_ratio));
   UNDERSTUDY_TRY_STATUS(NotNegative("decode_speedup_ratio", options.decode_speedup_ratio));
   UNDERSTUDY_TRY_STATUS(AtLeastOne("dp_size", options.rank_count));
@@ -85,7 +89,8 @@ Status ValidateOptions(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(AtMost("num_gpu_blocks", options.num_gpu_blocks, kBlocksMax));
   UNDERSTUDY_TRY_STATUS(AtMost("block_size", options.block_size, kBlockSizeMax));
   UNDERSTUDY_TRY_STATUS(AtMost("the number of ranks", options.rank_count, kRankCountMax));
-  UNDERSTUDY_TRY_STATUS(AtMost("the number of engine threads", options.thread_count, kThreadCountMax));
+  UNDERSTUDY_TRY_STATUS(
+      AtMost("the number of engine threads", options.thread_count, kThreadCountMax));
   return AtLeastOne("waiting_requests_max", options.waiting_requests_max);
 }
 
@@ -97,7 +102,8 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.budget = options.max_num_batched_tokens.value_or(0);
   config.prefix_caching = options.enable_prefix_caching;
   config.chunked_prefill = options.enable_chunked_prefill;
-  config.kv_events = options.kv_events && options.enable_prefix_caching && options.worker_type != WorkerType::kDecode;
+  config.kv_events = options.kv_events && options.enable_prefix_caching &&
+                     options.worker_type != WorkerType::kDecode;
   config.strict_reference = options.strict_reference;
   config.preemption = options.preemption_mode;
   config.worker_type = options.worker_type;
@@ -108,8 +114,9 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
 }
 
 std::uint32_t ThreadCount(const MockerOptions& options) {
-  const std::uint32_t wanted =
-      options.thread_count != 0 ? options.thread_count : std::max(1U, std::thread::hardware_concurrency());
+  const std::uint32_t wanted = options.thread_count != 0
+                                   ? options.thread_count
+                                   : std::max(1U, std::thread::hardware_concurrency());
   return std::min({wanted, options.rank_count, kThreadCountMax});
 }
 

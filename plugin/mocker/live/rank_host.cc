@@ -35,7 +35,8 @@ class Credit {
 
 }  // namespace
 
-RankHost::RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound) : share_(share), bound_(bound) {
+RankHost::RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound)
+    : share_(share), bound_(bound) {
   ranks_.reserve((share.rank_count - share.first + share.stride - 1) / share.stride);
   for (std::uint32_t rank = share.first; rank < share.rank_count; rank += share.stride) {
     ranks_.emplace_back(config, RankIndex{rank});
@@ -117,7 +118,8 @@ void RankHost::StartPass(Rank& rank, TimePoint at) {
   }
   Append(events_, pass.events);
   if (!pass.progressed) {
-    outputs_.push_back(std::move(rank.pass));  // only with strict_reference: idle until the next command
+    outputs_.push_back(
+        std::move(rank.pass));  // only with strict_reference: idle until the next command
     return;
   }
   rank.pass_end = at + pass.duration();
@@ -158,10 +160,13 @@ void RankHost::UpdateLoad(Rank& rank) {
   batch_.loads.push_back(load);
 }
 
-bool RankHost::Congested() const { return in_flight_->load(std::memory_order_relaxed) > kInFlightMax; }
+bool RankHost::Congested() const {
+  return in_flight_->load(std::memory_order_relaxed) > kInFlightMax;
+}
 
 bool RankHost::FlushDue(TimePoint now) const {
-  return rounds_ >= kFlushRounds || (unflushed_since_.has_value() && now - *unflushed_since_ >= kFlushDelay);
+  return rounds_ >= kFlushRounds ||
+         (unflushed_since_.has_value() && now - *unflushed_since_ >= kFlushDelay);
 }
 
 void RankHost::Flush() {

@@ -1,5 +1,12 @@
-// The ranks of one engine thread, in real time but without a thread: the caller says what time it is.
+// The ranks of one engine thread, in real time but without a thread: the caller says what time it
+// is.
 #pragma once
+
+#include "plugin/mocker/live/command.h"
+#include "plugin/mocker/live/waiting_bound.h"
+#include "plugin/mocker/scheduler/scheduler.h"
+#include "understudy/base/clock.h"
+#include "understudy/engine/engine.h"
 
 #include <atomic>
 #include <cstdint>
@@ -8,27 +15,24 @@
 #include <queue>
 #include <vector>
 
-#include "plugin/mocker/live/command.h"
-#include "plugin/mocker/live/waiting_bound.h"
-#include "plugin/mocker/scheduler/scheduler.h"
-#include "understudy/base/clock.h"
-#include "understudy/engine/engine.h"
-
 namespace understudy::mocker {
 
 /// A rank that is late by more than this stops catching up: its next pass starts now.
 inline constexpr Nanoseconds kCatchUpMax = std::chrono::milliseconds(100);
-/// While passes end as fast as they are computed, output is handed over after so many rounds (a round is a pass of every rank
-/// that is due), so many outputs, or so much time, whichever comes first.
+/// While passes end as fast as they are computed, output is handed over after so many rounds (a
+/// round is a pass of every rank that is due), so many outputs, or so much time, whichever comes
+/// first.
 inline constexpr std::uint32_t kFlushRounds = 32;
 inline constexpr std::size_t kFlushOutputs = 16384;
 inline constexpr Nanoseconds kFlushDelay = std::chrono::milliseconds(2);
-/// Outputs and blocks of events handed over but not yet dealt with, per engine thread; beyond it no pass starts.
+/// Outputs and blocks of events handed over but not yet dealt with, per engine thread; beyond it no
+/// pass starts.
 inline constexpr std::int64_t kInFlightMax = 131072;
 
-/// Runs passes back to back: each starts at the modelled end of the one before, so lateness of the thread does not add up.
-/// Events of a pass are handed over when it starts, the rest when it is over; what falls together goes together.
-/// Not thread safe; all members but those of WaitingBound belong to one thread.
+/// Runs passes back to back: each starts at the modelled end of the one before, so lateness of the
+/// thread does not add up. Events of a pass are handed over when it starts, the rest when it is
+/// over; what falls together goes together. Not thread safe; all members but those of WaitingBound
+/// belong to one thread.
 class RankHost {
  public:
   /// Which ranks: `first`, `first + stride`, … below `rank_count`.
@@ -45,8 +49,8 @@ class RankHost {
 
   void Apply(Command command);
 
-  /// Ends the passes whose time has come and starts those that follow, once for each rank. True if there is more to do at
-  /// the same `now`.
+  /// Ends the passes whose time has come and starts those that follow, once for each rank. True if
+  /// there is more to do at the same `now`.
   bool RunDue(TimePoint now);
 
   /// Too much output is on its way to a slow reader: don't call RunDue now.
@@ -69,10 +73,10 @@ class RankHost {
     RankIndex index;
     std::unique_ptr<PassOutput> pass;  ///< the pass that is under way
     TimePoint pass_end{};
-    std::uint32_t bound_taken = 0;   ///< of WaitingBound
-    std::uint32_t load_place = 0;    ///< in batch_.loads, if load_batch is the current one
+    std::uint32_t bound_taken = 0;  ///< of WaitingBound
+    std::uint32_t load_place = 0;   ///< in batch_.loads, if load_batch is the current one
     std::uint64_t load_batch = 0;
-    bool wanted = false;             ///< in wanted_
+    bool wanted = false;  ///< in wanted_
   };
   struct Due {
     TimePoint at;
@@ -94,7 +98,8 @@ class RankHost {
   engine::EngineSink* sink_ = nullptr;
   TimePoint ready_at_{};
   std::vector<Rank> ranks_;
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  ///< one entry for each pass under way
+  std::priority_queue<Due, std::vector<Due>, std::greater<>>
+      due_;  ///< one entry for each pass under way
   std::vector<std::uint32_t> due_now_;
   std::vector<std::uint32_t> wanted_;  ///< ranks that got a command since they last looked for work
   std::vector<std::unique_ptr<PassOutput>> outputs_;  ///< unused ones
@@ -106,7 +111,8 @@ class RankHost {
   std::optional<TimePoint> unflushed_since_;
   std::size_t outputs_last_ = 0;  ///< size of the batch before: room made for the next one
   /// Shared with the batches under way, which may outlive this object.
-  std::shared_ptr<std::atomic<std::int64_t>> in_flight_ = std::make_shared<std::atomic<std::int64_t>>(0);
+  std::shared_ptr<std::atomic<std::int64_t>> in_flight_ =
+      std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
 }  // namespace understudy::mocker

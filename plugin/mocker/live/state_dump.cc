@@ -40,7 +40,9 @@ std::string RankHost::Dump() const {
   }
   Field(out, "thread", share_.first);
   Field(out, "ranks_untouched", untouched);
-  Field(out, "output_in_flight", static_cast<std::uint64_t>(in_flight_->load(std::memory_order_relaxed)));
+  Field(out,
+        "output_in_flight",
+        static_cast<std::uint64_t>(in_flight_->load(std::memory_order_relaxed)));
   return out + ",\"ranks\":[" + ranks + "]}";
 }
 

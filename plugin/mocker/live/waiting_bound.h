@@ -1,11 +1,11 @@
 // The bound of requests that wait for their first admission, per rank.
 #pragma once
 
+#include "understudy/base/ids.h"
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
-
-#include "understudy/base/ids.h"
 
 namespace understudy::mocker {
 
@@ -26,7 +26,9 @@ class WaitingBound {
   }
 
   /// Any thread.
-  void GiveBack(RankIndex rank, std::uint32_t n) { counts_[Value(rank)].fetch_sub(n, std::memory_order_relaxed); }
+  void GiveBack(RankIndex rank, std::uint32_t n) {
+    counts_[Value(rank)].fetch_sub(n, std::memory_order_relaxed);
+  }
 
   [[nodiscard]] std::uint32_t max() const { return max_; }
 

@@ -12,9 +12,13 @@ constexpr double kNanosecondsPerMs = 1e6;
 /// No pass is modelled longer (about three years): keeps absurd ratios inside 64 bits.
 constexpr double kPassNanosecondsMax = 1e17;
 
-double WholeNanoseconds(double ns) { return std::nearbyint(ns); }
+double WholeNanoseconds(double ns) {
+  return std::nearbyint(ns);
+}
 
-Nanoseconds Bounded(double ns) { return Nanoseconds(static_cast<std::int64_t>(std::min(ns, kPassNanosecondsMax))); }
+Nanoseconds Bounded(double ns) {
+  return Nanoseconds(static_cast<std::int64_t>(std::min(ns, kPassNanosecondsMax)));
+}
 
 }  // namespace
 
@@ -36,9 +40,9 @@ double PolynomialModel::DecodeMs(const DecodeBatch& batch) const {
   if (batch.requests == 0) {
     return 0.0;
   }
-  const double share = batch.total_tokens == 0
-                           ? 1.0
-                           : static_cast<double>(batch.active_tokens) / static_cast<double>(batch.total_tokens);
+  const double share = batch.total_tokens == 0 ? 1.0
+                                               : static_cast<double>(batch.active_tokens) /
+                                                     static_cast<double>(batch.total_tokens);
   return std::max(1.0, -25.74 * share * share + 54.01 * share + 5.74);
 }
 

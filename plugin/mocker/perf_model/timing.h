@@ -1,14 +1,14 @@
 // How long a pass would take on a GPU.
 #pragma once
 
-#include <cstdint>
-
 #include "understudy/base/clock.h"
+
+#include <cstdint>
 
 namespace understudy::mocker {
 
-/// What the prompts of a pass add up to. `prompt_tokens` counts each prompt from its beginning to the end of this pass' part,
-/// `cached_tokens` what of it was there before the pass.
+/// What the prompts of a pass add up to. `prompt_tokens` counts each prompt from its beginning to
+/// the end of this pass' part, `cached_tokens` what of it was there before the pass.
 struct PrefillBatch {
   std::uint64_t requests = 0;
   std::uint64_t prompt_tokens = 0;
@@ -17,9 +17,9 @@ struct PrefillBatch {
 
 struct DecodeBatch {
   std::uint64_t requests = 0;
-  std::uint64_t active_tokens = 0;  ///< tokens that the active blocks could hold
-  std::uint64_t context_tokens = 0; ///< mean sequence length, rounded down
-  std::uint64_t total_tokens = 0;   ///< tokens that all blocks could hold
+  std::uint64_t active_tokens = 0;   ///< tokens that the active blocks could hold
+  std::uint64_t context_tokens = 0;  ///< mean sequence length, rounded down
+  std::uint64_t total_tokens = 0;    ///< tokens that all blocks could hold
 };
 
 /// Milliseconds of one pass, before any speed-up.
@@ -30,16 +30,17 @@ class PerfModel {
   [[nodiscard]] virtual double DecodeMs(const DecodeBatch& batch) const = 0;
 };
 
-/// The default model: fitted polynomials. Source: dynamo-mocker 1.3.0 perf_model.rs; constants and the order of the
-/// operations are those of the original, so that sums agree to the nanosecond.
+/// The default model: fitted polynomials. Source: dynamo-mocker 1.3.0 perf_model.rs; constants and
+/// the order of the operations are those of the original, so that sums agree to the nanosecond.
 class PolynomialModel final : public PerfModel {
  public:
   [[nodiscard]] double PrefillMs(const PrefillBatch& batch) const override;
   [[nodiscard]] double DecodeMs(const DecodeBatch& batch) const override;
 };
 
-/// Divides `ms` by `ratio` with the original's rounding: to whole nanoseconds before and after. A ratio of 0 means no time at
-/// all; with `zero_is_one` it means undivided time, as dynamo-mocker 1.3.0 has it whatever its help text says.
+/// Divides `ms` by `ratio` with the original's rounding: to whole nanoseconds before and after. A
+/// ratio of 0 means no time at all; with `zero_is_one` it means undivided time, as
+/// dynamo-mocker 1.3.0 has it whatever its help text says.
 [[nodiscard]] Nanoseconds ScaledTime(double ms, double ratio, bool zero_is_one);
 
 }  // namespace understudy::mocker

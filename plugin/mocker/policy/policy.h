@@ -1,4 +1,5 @@
-// What engines of one family decide differently: who may be admitted and whether somebody must make room.
+// What engines of one family decide differently: who may be admitted and whether somebody must make
+// room.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,19 @@ namespace understudy::mocker {
 
 /// A request as admission sees it, in tokens and blocks.
 struct Candidate {
-  std::uint64_t length = 0;        ///< prompt and outputs so far
+  std::uint64_t length = 0;  ///< prompt and outputs so far
   std::uint64_t prompt = 0;
   std::uint64_t output_max = 0;
-  std::uint64_t allocated = 0;     ///< tokens it holds blocks for
-  std::uint64_t active_cached = 0; ///< leading prompt tokens whose blocks other requests hold
+  std::uint64_t allocated = 0;      ///< tokens it holds blocks for
+  std::uint64_t active_cached = 0;  ///< leading prompt tokens whose blocks other requests hold
 };
 
 /// The rest of the rank as admission sees it.
 struct PoolView {
   std::uint64_t blocks_total = 0;
   std::uint64_t blocks_active = 0;
-  std::uint64_t running_to_finish = 0;  ///< blocks the running requests will still take; only if the policy asks for it
+  /// Blocks that the running requests will still take; only if the policy asks for it.
+  std::uint64_t running_to_finish = 0;
 };
 
 /// Stateless; one object serves every rank. Numbers of blocks throughout.
@@ -28,9 +30,11 @@ class SchedulingPolicy {
   virtual ~SchedulingPolicy() = default;
 
   /// A new request whose footprint exceeds the whole pool is rejected.
-  [[nodiscard]] virtual std::uint64_t Footprint(const Candidate& candidate, std::uint32_t block_size) const = 0;
+  [[nodiscard]] virtual std::uint64_t Footprint(const Candidate& candidate,
+                                                std::uint32_t block_size) const = 0;
   /// The head of the queue is admitted when Needed <= Available.
-  [[nodiscard]] virtual std::uint64_t Needed(const Candidate& candidate, std::uint32_t block_size) const = 0;
+  [[nodiscard]] virtual std::uint64_t Needed(const Candidate& candidate,
+                                             std::uint32_t block_size) const = 0;
   [[nodiscard]] virtual std::uint64_t Available(const PoolView& view) const = 0;
   /// Whether PoolView::running_to_finish must be filled in.
   [[nodiscard]] virtual bool CountsRunningToFinish() const = 0;

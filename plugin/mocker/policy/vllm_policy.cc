@@ -12,7 +12,9 @@ std::uint64_t VllmPolicy::Needed(const Candidate& candidate, std::uint32_t block
   return all > shared ? all - shared : 0;
 }
 
-std::uint64_t VllmPolicy::Available(const PoolView& view) const { return view.blocks_total - view.blocks_active; }
+std::uint64_t VllmPolicy::Available(const PoolView& view) const {
+  return view.blocks_total - view.blocks_active;
+}
 
 std::uint64_t VllmPolicy::OutputLimit(const Candidate& candidate,
                                       std::uint64_t /*blocks_total*/,

@@ -1,12 +1,13 @@
 // The first half of a pass: which requests compute how many tokens, and the blocks for them.
-#include <algorithm>
-
 #include "plugin/mocker/scheduler/scheduler.h"
+
+#include <algorithm>
 
 namespace understudy::mocker {
 
 void Scheduler::ScheduleRunning() {
-  // By position, as the original does: when a preempted request leaves from the front, the next one in line is passed over.
+  // By position, as the original does: when a preempted request leaves from the front, the next one
+  // in line is passed over.
   for (std::size_t i = 0; i < running_.size() && budget_ > 0;) {
     switch (SchedulePart(running_[i], nullptr)) {
       case Scheduled::kYes:
@@ -26,7 +27,8 @@ void Scheduler::AdmitWaiting() {
     const std::uint32_t index = waiting_.front();
     RequestState& request = requests_[index];
     if (request.status == Status::kWaiting &&
-        config_.policy->Footprint(CandidateOf(request, {}), config_.block_size) > config_.blocks_total) {
+        config_.policy->Footprint(CandidateOf(request, {}), config_.block_size) >
+            config_.blocks_total) {
       EndWithout(index, engine::OutputKind::kRejected, {});
       continue;
     }
@@ -47,7 +49,8 @@ bool Scheduler::Fits(const RequestState& request, const PrefixCost& cost) const 
   if (policy.CountsRunningToFinish()) {
     for (const std::uint32_t index : running_) {
       if (requests_[index].status == Status::kRunning) {
-        view.running_to_finish += policy.Needed(CandidateOf(requests_[index], {}), config_.block_size);
+        view.running_to_finish +=
+            policy.Needed(CandidateOf(requests_[index], {}), config_.block_size);
       }
     }
   }
@@ -140,8 +143,8 @@ Scheduler::Allocated Scheduler::Allocate(std::uint32_t index, std::uint64_t targ
   }
   auto& blocks = request.sequence.blocks();
   if (request.held < blocks.size()) {
-    const std::uint64_t wanted =
-        std::min<std::uint64_t>((target + config_.block_size - 1) / config_.block_size, blocks.size());
+    const std::uint64_t wanted = std::min<std::uint64_t>(
+        (target + config_.block_size - 1) / config_.block_size, blocks.size());
     while (wanted > request.held && !pool_.Use(blocks, request.held, wanted, output_->events)) {
       const std::uint32_t victim = PreemptOne();
       if (victim == kNoIndex) {

@@ -79,7 +79,8 @@ bool Scheduler::OpenBlockFor(std::uint32_t index) {
   while (!pool_.Use(sequence.blocks(), request.held, request.held + 1, output_->events)) {
     const bool alone = running_count_ == 1;
     if (alone && config_.policy->MayPreempt() && !config_.strict_reference) {
-      // Dynamo 1.3.0 preempts and recomputes such a request for ever, and everybody waits behind it.
+      // Dynamo 1.3.0 preempts and recomputes such a request for ever, and everybody waits behind
+      // it.
       sequence.DropBlock();
       EndWithout(index, engine::OutputKind::kFailed, kOutgrewPool);
       return false;
@@ -101,17 +102,26 @@ void Scheduler::Emit(RequestState& request, std::uint32_t index) {
   std::uint32_t visible = 0;
   std::uint32_t hidden = 0;
   if (request.planned.empty()) {
-    // The cache sees another id than the client, as in the original: a follow-up prompt does not match generated blocks.
+    // The cache sees another id than the client, as in the original: a follow-up prompt does not
+    // match generated blocks.
     const std::uint64_t drawn = Draw(request.random);
     hidden = static_cast<std::uint32_t>(drawn);
-    visible = kVisibleTokenFirst + static_cast<std::uint32_t>(((drawn >> 32U) * kVisibleTokenKinds) >> 32U);
+    visible = kVisibleTokenFirst +
+              static_cast<std::uint32_t>(((drawn >> 32U) * kVisibleTokenKinds) >> 32U);
   } else {
     hidden = visible = request.planned[request.length - request.prompt_length];
   }
   request.sequence.Append(hidden);
   ++request.length;
+  if (request.token_pass != 0 && request.token_pass + 1 == passes_) {
+    ++pass_gaps_;
+  }
+  request.token_pass = passes_;
   const bool last = request.length >= request.length_max;
-  output_->outputs.push_back({request.id, visible, last ? engine::OutputKind::kLastToken : engine::OutputKind::kToken});
+  if (!request.muted) {
+    const auto kind = last ? engine::OutputKind::kLastToken : engine::OutputKind::kToken;
+    output_->outputs.push_back({request.id, visible, kind});
+  }
   if (last) {
     ReleaseBlocks(request);
     Retire(index);

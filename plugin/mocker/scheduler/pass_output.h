@@ -1,11 +1,11 @@
 // What one pass of one rank produced.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "understudy/base/clock.h"
 #include "understudy/engine/types.h"
+
+#include <cstdint>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -16,25 +16,28 @@ struct LengthStats {
   double variance = 0.0;
 };
 
-/// Counts of one pass, in tokens. Source: dynamo-mocker 1.3.0 forward-pass snapshot; golden vectors pass_*.json, `fpm`.
+/// Counts of one pass, in tokens. Source: dynamo-mocker 1.3.0 forward-pass snapshot; golden vectors
+/// pass_*.json, `fpm`.
 struct PassStats {
-  LengthStats prefill;                         ///< count and full prompt lengths of requests with prompt tokens in the pass
-  std::uint64_t prefill_tokens = 0;            ///< all tokens those requests used in the pass
-  std::uint64_t prefill_kv_tokens = 0;         ///< of their prompts, what was there before
-  LengthStats decode;                          ///< the others, by sequence length
-  LengthStats queued_prefill;                  ///< waiting after the pass, by prompt length
-  LengthStats queued_decode;                   ///< preempted, by sequence length
+  LengthStats
+      prefill;  ///< count and full prompt lengths of requests with prompt tokens in the pass
+  std::uint64_t prefill_tokens = 0;     ///< all tokens those requests used in the pass
+  std::uint64_t prefill_kv_tokens = 0;  ///< of their prompts, what was there before
+  LengthStats decode;                   ///< the others, by sequence length
+  LengthStats queued_prefill;           ///< waiting after the pass, by prompt length
+  LengthStats queued_decode;            ///< preempted, by sequence length
 };
 
 /// Filled by Scheduler::RunPass; reuse it, so that a steady pass allocates nothing.
 struct PassOutput {
   Nanoseconds prefill{0};
   Nanoseconds decode{0};
-  std::vector<engine::KvEvent> events;        ///< visible when the pass starts
+  std::vector<engine::KvEvent> events;  ///< visible when the pass starts
   std::vector<engine::Admission> admissions;
-  std::vector<engine::Output> outputs;        ///< visible when it ends: tokens, then requests that ended without one
+  std::vector<engine::Output>
+      outputs;  ///< visible when it ends: tokens, then requests that ended without one
   std::vector<engine::Failure> failures;
-  PassStats stats;                            ///< only with SchedulerConfig::collect_stats
+  PassStats stats;  ///< only with SchedulerConfig::collect_stats
   /// False: nothing changed and nothing will until a request comes or goes.
   bool progressed = false;
 

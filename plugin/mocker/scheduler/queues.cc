@@ -1,8 +1,8 @@
 // How requests enter, move between the queues and leave.
-#include <algorithm>
-
 #include "plugin/mocker/scheduler/scheduler.h"
 #include "understudy/base/assert.h"
+
+#include <algorithm>
 
 namespace understudy::mocker {
 
@@ -55,13 +55,14 @@ void Scheduler::Submit(engine::Request request) {
   RequestState& state = requests_[index];
   state.id = request.id;
   state.length = state.prompt_length = request.prompt.size();
-  state.computed = state.allocated = state.pass = 0;
+  state.computed = state.allocated = state.pass = state.token_pass = 0;
   state.held = 0;
   state.status = Status::kWaiting;
+  state.muted = false;
   Candidate candidate = CandidateOf(state, {});
   candidate.output_max = request.output_tokens_max;
-  state.length_max =
-      state.prompt_length + config_.policy->OutputLimit(candidate, config_.blocks_total, config_.block_size);
+  state.length_max = state.prompt_length + config_.policy->OutputLimit(
+                                               candidate, config_.blocks_total, config_.block_size);
   state.random = Mix(Mix(config_.seed ^ (std::uint64_t{Value(rank_)} << 32U)) + arrivals_++);
   state.planned = std::move(request.planned_tokens);
   state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
@@ -71,9 +72,14 @@ void Scheduler::Submit(engine::Request request) {
 }
 
 bool Scheduler::Cancel(RequestId id) {
-  const std::uint32_t index = by_id_.Find(Value(id), [&](std::uint32_t i) { return requests_[i].id == id; });
+  const std::uint32_t index =
+      by_id_.Find(Value(id), [&](std::uint32_t i) { return requests_[i].id == id; });
   if (index == kNoIndex) {
     return false;
+  }
+  if (config_.strict_reference) {
+    requests_[index].muted = true;  // Dynamo 1.3.0 computes it to the end and drops the output
+    return true;
   }
   ReleaseBlocks(requests_[index]);
   Retire(index);
@@ -120,7 +126,9 @@ std::uint32_t Scheduler::PreemptOne() {
   if (running_count_ == 0 || !config_.policy->MayPreempt()) {
     return kNoIndex;
   }
-  const auto lives = [this](std::uint32_t index) { return requests_[index].status == Status::kRunning; };
+  const auto lives = [this](std::uint32_t index) {
+    return requests_[index].status == Status::kRunning;
+  };
   std::uint32_t victim = kNoIndex;
   if (config_.preemption == PreemptionMode::kFifo) {
     const auto first = std::find_if(running_.begin(), running_.end(), lives);
@@ -156,8 +164,10 @@ void Scheduler::UndoPart(RequestState& victim) {
 
 void Scheduler::EndWithout(std::uint32_t index, engine::OutputKind kind, std::string message) {
   RequestState& request = requests_[index];
-  endings_.push_back({request.id, 0, kind});
-  if (kind == engine::OutputKind::kFailed) {
+  if (!request.muted) {
+    endings_.push_back({request.id, 0, kind});
+  }
+  if (kind == engine::OutputKind::kFailed && !request.muted) {
     output_->failures.push_back({request.id, std::move(message)});
   }
   output_->progressed = true;
@@ -169,7 +179,8 @@ void Scheduler::CompactRunning() {
   if (retired_.empty()) {
     return;
   }
-  std::erase_if(running_, [this](std::uint32_t index) { return requests_[index].status == Status::kGone; });
+  std::erase_if(running_,
+                [this](std::uint32_t index) { return requests_[index].status == Status::kGone; });
   unused_.insert(unused_.end(), retired_.begin(), retired_.end());
   retired_.clear();
 }

@@ -1,11 +1,11 @@
 // One request inside a scheduler.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "plugin/mocker/kv_cache/sequence.h"
 #include "understudy/base/ids.h"
+
+#include <cstdint>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -15,7 +15,7 @@ struct RequestState {
     kWaiting,    ///< in the queue, never preempted
     kPreempted,  ///< in the queue, computes everything again
     kRunning,
-    kGone,       ///< over; the entry is reused as soon as no list of a pass mentions it
+    kGone,  ///< over; the entry is reused as soon as no list of a pass mentions it
   };
 
   RequestId id{};
@@ -24,17 +24,21 @@ struct RequestState {
   std::uint64_t allocated = 0;  ///< tokens for which it holds blocks (blocks: `held`)
   std::uint64_t prompt_length = 0;
   std::uint64_t length_max = 0;  ///< where it ends
-  std::uint64_t random = 0;      ///< state of its own generator: the draws don't depend on other requests
+  /// State of its own generator: the draws don't depend on other requests.
+  std::uint64_t random = 0;
 
   // The part of the running pass, for undoing it when the request is preempted in the same pass.
-  std::uint64_t pass = 0;  ///< number of the pass in which the three below were set; 0 = none
+  std::uint64_t pass = 0;  ///< number of the pass in which the four below were set; 0 = none
   std::uint64_t pass_used = 0;
   std::uint64_t pass_prompt = 0;
   std::uint64_t pass_before = 0;
   std::uint64_t pass_length = 0;
 
+  std::uint64_t token_pass = 0;  ///< number of the pass of its latest token; 0 = none
+
   Status status = Status::kWaiting;
-  std::uint32_t held = 0;  ///< blocks with a slot: the first `held` of the sequence
+  bool muted = false;             ///< cancelled, but computed to its end: strict reference
+  std::uint32_t held = 0;         ///< blocks with a slot: the first `held` of the sequence
   std::uint32_t next = kNoIndex;  ///< in the waiting queue
   std::uint32_t previous = kNoIndex;
   Sequence sequence;

@@ -1,8 +1,8 @@
 #include "plugin/mocker/scheduler/scheduler.h"
 
-#include <algorithm>
-
 #include "understudy/base/assert.h"
+
+#include <algorithm>
 
 namespace understudy::mocker {
 
@@ -29,7 +29,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
              .caching = config.prefix_caching,
              .events = config.kv_events && config.prefix_caching,
              .rank = rank}) {
-  UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr && config.block_size >= 2);
+  UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr &&
+                    config.block_size >= 2);
 }
 
 void Scheduler::RunPass(PassOutput& output) {
@@ -40,15 +41,19 @@ void Scheduler::RunPass(PassOutput& output) {
   budget_ = config_.budget == 0 ? UINT64_MAX : config_.budget;
   prefill_batch_ = {};
   preempted_any_ = false;
+  pass_gaps_ = 0;
 
   ScheduleRunning();
   AdmitWaiting();
   if (config_.worker_type != WorkerType::kDecode) {
-    output.prefill =
-        ScaledTime(config_.perf_model->PrefillMs(prefill_batch_), config_.speedup_ratio, config_.strict_reference);
+    output.prefill = ScaledTime(config_.perf_model->PrefillMs(prefill_batch_),
+                                config_.speedup_ratio,
+                                config_.strict_reference);
   }
   Decode();
   FailDeadEnd();
+  token_gaps_ += pass_gaps_;
+  token_gap_time_ += output.duration() * static_cast<std::int64_t>(pass_gaps_);
 
   output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
   endings_.clear();
@@ -63,7 +68,8 @@ void Scheduler::FailDeadEnd() {
   if (output_->progressed || config_.strict_reference || running_count_ > 0 || waiting_.empty()) {
     return;
   }
-  // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody waits behind it.
+  // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody
+  // waits behind it.
   EndWithout(waiting_.front(), engine::OutputKind::kFailed, kDeadEnd);
 }
 
@@ -74,7 +80,9 @@ engine::Load Scheduler::load() const {
           .requests_running = running_count_,
           .requests_waiting = waiting_.size(),
           .preemptions_total = preemptions_,
-          .passes_total = passes_};
+          .passes_total = passes_,
+          .token_gaps_total = token_gaps_,
+          .token_gap_ns_total = static_cast<std::uint64_t>(token_gap_time_.count())};
 }
 
 std::string Scheduler::CheckConsistency() const {
@@ -97,9 +105,11 @@ std::string Scheduler::CheckConsistency() const {
   std::sort(slots.begin(), slots.end());
   slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
   if (slots.size() != pool_.active()) {
-    return "requests hold " + std::to_string(slots.size()) + " blocks, active are " + std::to_string(pool_.active());
+    return "requests hold " + std::to_string(slots.size()) + " blocks, active are " +
+           std::to_string(pool_.active());
   }
-  if (running != running_count_ || waiting != waiting_.size() || by_id_.size() != running + waiting) {
+  if (running != running_count_ || waiting != waiting_.size() ||
+      by_id_.size() != running + waiting) {
     return "the queues do not match the requests";
   }
   return {};

@@ -1,10 +1,6 @@
 // One rank of the simulated engine: continuous batching over paged KV blocks, in virtual time.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "plugin/mocker/kv_cache/block_pool.h"
 #include "plugin/mocker/kv_cache/index_table.h"
 #include "plugin/mocker/perf_model/timing.h"
@@ -14,6 +10,10 @@
 #include "plugin/mocker/scheduler/waiting_queue.h"
 #include "understudy/engine/types.h"
 #include "understudy/mocker/mocker_engine.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -37,18 +37,21 @@ struct SchedulerConfig {
   const PerfModel* perf_model = nullptr;
 };
 
-/// Pure: no clock, no thread, no log. A pass computes all its effects at once; the caller shows events when the pass starts
-/// and outputs when its modelled time is over. Between passes requests may be submitted and cancelled.
-/// Not thread safe. An idle scheduler that never had a request owns no memory beyond itself.
-/// Source: dynamo-mocker 1.3.0 scheduler/vllm/core.rs; golden vectors pass_vllm_*.json and replay_synth_vllm_*.json.
+/// Pure: no clock, no thread, no log. A pass computes all its effects at once; the caller shows
+/// events when the pass starts and outputs when its modelled time is over. Between passes requests
+/// may be submitted and cancelled. Not thread safe. An idle scheduler that never had a request owns
+/// no memory beyond itself. Source: dynamo-mocker 1.3.0 scheduler/vllm/core.rs; golden vectors
+/// pass_vllm_*.json and replay_synth_vllm_*.json.
 class Scheduler {
  public:
   Scheduler(const SchedulerConfig& config, RankIndex rank);
 
-  /// Joins at the next pass. `request` was checked by the caller (engine::Engine::Submit); its id is new.
+  /// Joins at the next pass. `request` was checked by the caller (engine::Engine::Submit); its id
+  /// is new.
   void Submit(engine::Request request);
 
-  /// Frees the request's slot and blocks at once; no output follows. False when the id is unknown (or already over).
+  /// Frees the request's slot and blocks at once; no output follows. False when the id is unknown
+  /// (or already over). With strict_reference only its output ends.
   bool Cancel(RequestId id);
 
   [[nodiscard]] bool HasWork() const { return running_count_ > 0 || !waiting_.empty(); }
@@ -60,7 +63,8 @@ class Scheduler {
   /// Requests that were never admitted so far: what the bound of waiting requests counts.
   [[nodiscard]] std::uint32_t unadmitted() const { return unadmitted_; }
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
-  /// Checks the pool and that the requests hold exactly what it calls active. Empty if all is well. For tests.
+  /// Checks the pool and that the requests hold exactly what it calls active. Empty if all is well.
+  /// For tests.
   [[nodiscard]] std::string CheckConsistency() const;
 
  private:
@@ -107,15 +111,20 @@ class Scheduler {
   const RankIndex rank_;
   BlockPool pool_;
   std::vector<RequestState> requests_;
-  std::vector<std::uint32_t> unused_;   ///< entries of requests_
-  std::vector<std::uint32_t> retired_;  ///< over while running_ names them: unused after CompactRunning
+  std::vector<std::uint32_t> unused_;  ///< entries of requests_
+  std::vector<std::uint32_t>
+      retired_;  ///< over while running_ names them: unused after CompactRunning
   IndexTable by_id_;
   WaitingQueue waiting_;
-  std::vector<std::uint32_t> running_;  ///< in order of admission; entries that are gone are skipped
+  std::vector<std::uint32_t>
+      running_;  ///< in order of admission; entries that are gone are skipped
   std::uint32_t running_count_ = 0;
   std::uint32_t unadmitted_ = 0;
   std::uint64_t arrivals_ = 0;
   std::uint64_t preemptions_ = 0;
+  std::uint64_t pass_gaps_ = 0;  ///< tokens of this pass whose request had one in the pass before
+  std::uint64_t token_gaps_ = 0;
+  Nanoseconds token_gap_time_{0};
   std::uint64_t passes_ = 0;
 
   // Of the running pass.

@@ -9,7 +9,9 @@ namespace {
 class Accumulator {
  public:
   explicit Accumulator(LengthStats& stats) : stats_(stats) {}
-  ~Accumulator() { stats_.variance = stats_.count == 0 ? 0.0 : squares_ / static_cast<double>(stats_.count); }
+  ~Accumulator() {
+    stats_.variance = stats_.count == 0 ? 0.0 : squares_ / static_cast<double>(stats_.count);
+  }
   Accumulator(const Accumulator&) = delete;
   Accumulator& operator=(const Accumulator&) = delete;
 

@@ -1,14 +1,15 @@
 // The queue of waiting requests: a list threaded through the request table.
 #pragma once
 
+#include "plugin/mocker/scheduler/request_state.h"
+
 #include <cstdint>
 #include <vector>
 
-#include "plugin/mocker/scheduler/request_state.h"
-
 namespace understudy::mocker {
 
-/// New requests join at the back, preempted ones at the front, cancelled ones leave from anywhere: all in O(1).
+/// New requests join at the back, preempted ones at the front, cancelled ones leave from anywhere:
+/// all in O(1).
 class WaitingQueue {
  public:
   [[nodiscard]] bool empty() const { return size_ == 0; }

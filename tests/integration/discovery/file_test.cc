@@ -233,8 +233,10 @@ TEST_F(FileDiscoveryTest, AKilledProcessDisappearsAfterTheTimeToLive) {
   const pid_t child = ::fork();
   if (child == 0) {
     auto worker = Client();
-    const bool ok = worker->Start() && worker->Put({{"v1/x/child", "1"}});
-    static_cast<void>(!::write(ready[1], ok ? "y" : "n", 1));
+    const auto id = worker->Start();
+    const auto status = worker->Put({{"v1/x/child", "1"}});
+    const char told = id.has_value() && status.has_value() ? 'y' : 'n';
+    static_cast<void>(!::write(ready[1], &told, 1));
     ::pause();
     ::_exit(0);
   }

@@ -1,10 +1,10 @@
 #include "plugin/mocker/kv_cache/block_pool.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <map>
 #include <optional>
+
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -13,7 +13,8 @@ using Log = BlockPool::EventLog;
 using Kind = engine::KvEvent::Kind;
 
 /// Full blocks named by `hashes`, each following the one before.
-std::vector<LogicalBlock> Chain(std::initializer_list<std::uint64_t> hashes, bool partial_end = false) {
+std::vector<LogicalBlock> Chain(std::initializer_list<std::uint64_t> hashes,
+                                bool partial_end = false) {
   std::vector<LogicalBlock> blocks;
   for (const std::uint64_t hash : hashes) {
     blocks.push_back({BlockHash{hash}, TokensHash{hash + 1000}, kNoIndex, true});
@@ -215,7 +216,8 @@ TEST(BlockPool, SharesNothingAndSaysNothingWithoutCaching) {
   EXPECT_TRUE(log.empty());
 }
 
-/// The rule itself, slow: ticks in a map, victims by search for the smallest one without cached descendants.
+/// The rule itself, slow: ticks in a map, victims by search for the smallest one without cached
+/// descendants.
 class SlowOrder {
  public:
   void Enter(std::uint64_t hash, std::optional<std::uint64_t> parent) {
@@ -240,7 +242,8 @@ class SlowOrder {
  private:
   bool HasCachedDescendant(std::uint64_t ancestor) const {
     for (const auto& [hash, tick] : ticks_) {
-      for (auto at = parents_.at(hash); at.has_value(); at = parents_.contains(*at) ? parents_.at(*at) : std::nullopt) {
+      for (auto at = parents_.at(hash); at.has_value();
+           at = parents_.contains(*at) ? parents_.at(*at) : std::nullopt) {
         if (*at == ancestor) {
           return true;
         }
@@ -283,15 +286,17 @@ TEST_P(EvictionAgainstTheRule, ChoosesTheSameVictims) {
     }
     Log log;
     ASSERT_TRUE(pool.Use(blocks, 0, blocks.size(), log));
-    ASSERT_EQ(evictions > 0 ? Hashes(log.back()) : std::vector<std::uint64_t>{}, expected) << "step " << step;
+    ASSERT_EQ(evictions > 0 ? Hashes(log.back()) : std::vector<std::uint64_t>{}, expected)
+        << "step " << step;
     for (std::size_t i = blocks.size(); i-- > 0;) {
-      slow.Enter(Value(blocks[i].hash), i == 0 ? std::nullopt : std::optional(Value(blocks[i - 1].hash)));
+      slow.Enter(Value(blocks[i].hash),
+                 i == 0 ? std::nullopt : std::optional(Value(blocks[i - 1].hash)));
     }
     ReleaseAll(pool, blocks);
     ASSERT_EQ(pool.CheckConsistency(), "");
   }
 }
-INSTANTIATE_TEST_SUITE_P(Seeds, EvictionAgainstTheRule, ::testing::Range(0U, 20U));
+INSTANTIATE_TEST_SUITE_P(Seeds, EvictionAgainstTheRule, ::testing::Range(0U, 8U));
 
 }  // namespace
 }  // namespace understudy::mocker

@@ -1,8 +1,8 @@
 #include "plugin/mocker/kv_cache/eviction_order.h"
 
-#include <gtest/gtest.h>
-
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {

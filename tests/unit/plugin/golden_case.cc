@@ -1,10 +1,10 @@
 #include "tests/unit/plugin/golden_case.h"
 
+#include "plugin/mocker/live/options.h"
+
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-
-#include "plugin/mocker/live/options.h"
 
 namespace understudy::mocker {
 
@@ -27,7 +27,8 @@ SchedulerConfig ConfigOf(const nlohmann::json& args,
   options.num_gpu_blocks = args.value("num_gpu_blocks", options.num_gpu_blocks);
   options.block_size = args.value("block_size", options.block_size);
   options.max_num_seqs = Limit(args, "max_num_seqs", options.max_num_seqs);
-  options.max_num_batched_tokens = Limit(args, "max_num_batched_tokens", options.max_num_batched_tokens);
+  options.max_num_batched_tokens =
+      Limit(args, "max_num_batched_tokens", options.max_num_batched_tokens);
   options.enable_prefix_caching = args.value("enable_prefix_caching", true);
   options.enable_chunked_prefill = args.value("enable_chunked_prefill", true);
   options.speedup_ratio = args.value("speedup_ratio", 1.0);
@@ -41,7 +42,8 @@ SchedulerConfig ConfigOf(const nlohmann::json& args,
                                              : WorkerType::kAggregated;
   SchedulerConfig config = MakeSchedulerConfig(options);
   config.collect_stats = true;
-  config.kv_events = true;  // the recorded core reports them for every worker; a decode worker only does not publish them
+  config.kv_events = true;  // the recorded core reports them for every worker; a decode worker only
+                            // does not publish them
   config.policy = &policy;
   config.perf_model = &model;
   return config;
@@ -50,7 +52,8 @@ SchedulerConfig ConfigOf(const nlohmann::json& args,
 }  // namespace
 
 nlohmann::json LoadGoldenCase(const std::string& name) {
-  std::ifstream file(std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine/" + name + ".json");
+  std::ifstream file(std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine/" + name +
+                     ".json");
   nlohmann::json parsed = nlohmann::json::parse(file, nullptr, false);
   if (parsed.is_discarded()) {
     std::cerr << "golden case " << name << " cannot be read\n";
@@ -60,6 +63,7 @@ nlohmann::json LoadGoldenCase(const std::string& name) {
 }
 
 GoldenRank::GoldenRank(const nlohmann::json& engine_args, bool strict_reference)
-    : config_(ConfigOf(engine_args, strict_reference, policy_, model_)), scheduler_(config_, RankIndex{0}) {}
+    : config_(ConfigOf(engine_args, strict_reference, policy_, model_)),
+      scheduler_(config_, RankIndex{0}) {}
 
 }  // namespace understudy::mocker

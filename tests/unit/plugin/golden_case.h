@@ -1,14 +1,15 @@
 // Golden cases of the simulated engine, read from tests/vectors/engine.
 #pragma once
 
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
 #include "plugin/mocker/perf_model/timing.h"
 #include "plugin/mocker/policy/vllm_policy.h"
 #include "plugin/mocker/scheduler/scheduler.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace understudy::mocker {
 

@@ -1,9 +1,9 @@
 #include "plugin/mocker/kv_cache/index_table.h"
 
-#include <gtest/gtest.h>
-
 #include <map>
 #include <random>
+
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -29,7 +29,8 @@ class IndexTableModel : public ::testing::TestWithParam<std::uint32_t> {};
 TEST_P(IndexTableModel, AgreesWithAMapWhateverIsInsertedAndErased) {
   std::mt19937 random(GetParam());
   IndexTable table;
-  std::map<std::uint32_t, std::uint64_t> model;  // index -> hash; few hashes, so that runs collide and wrap
+  std::map<std::uint32_t, std::uint64_t>
+      model;  // index -> hash; few hashes, so that runs collide and wrap
   for (int step = 0; step < 2000; ++step) {
     const auto index = static_cast<std::uint32_t>(random() % 300);
     if (const auto found = model.find(index); found != model.end()) {
@@ -46,7 +47,8 @@ TEST_P(IndexTableModel, AgreesWithAMapWhateverIsInsertedAndErased) {
     for (std::uint64_t hash = 0; hash < 40; ++hash) {
       const auto found = model.find(index);
       const bool expected = found != model.end() && found->second == hash;
-      // Equal tags stand for equal hashes here: the table compares 32 bits of a mixed hash, the caller the rest.
+      // Equal tags stand for equal hashes here: the table compares 32 bits of a mixed hash, the
+      // caller the rest.
       const std::uint32_t got =
           table.Find(hash, [&](std::uint32_t i) { return i == index && model.at(i) == hash; });
       EXPECT_EQ(got == index, expected);

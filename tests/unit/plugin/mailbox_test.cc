@@ -1,9 +1,9 @@
 #include "understudy/base/mailbox.h"
 
-#include <gtest/gtest.h>
-
 #include <memory>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 namespace understudy {
 namespace {

@@ -1,14 +1,15 @@
-// The engine with its real threads, watched through a sink. Nothing sleeps: tests wait for what they expect.
-#include <gtest/gtest.h>
+// The engine with its real threads, watched through a sink. Nothing sleeps: tests wait for what
+// they expect.
+#include "understudy/mocker/mocker_engine.h"
 
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
-#include "understudy/mocker/mocker_engine.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace understudy::mocker {
 namespace {
@@ -77,7 +78,10 @@ class RecordingSink final : public engine::EngineSink {
   bool keep_credits_ = false;  ///< pretends to be a reader who never gets done
 };
 
-engine::Request MakeRequest(std::uint64_t id, std::uint32_t rank, std::size_t prompt, std::uint32_t outputs) {
+engine::Request MakeRequest(std::uint64_t id,
+                            std::uint32_t rank,
+                            std::size_t prompt,
+                            std::uint32_t outputs) {
   engine::Request request;
   request.id = RequestId{id};
   request.rank = RankIndex{rank};
@@ -121,7 +125,8 @@ TEST_F(MockerEngineTest, DeliversEveryTokenOnceAndInOrderOverManyRanks) {
   constexpr std::uint32_t kTokens = 50;
   engine::Engine& engine = Started(FreeRunning(64));
   for (std::uint64_t id = 0; id < kRequests; ++id) {
-    engine::Request request = MakeRequest(id, static_cast<std::uint32_t>(id % 64), 20 + id, kTokens);
+    engine::Request request =
+        MakeRequest(id, static_cast<std::uint32_t>(id % 64), 20 + id, kTokens);
     for (std::uint32_t i = 0; i < kTokens; ++i) {
       request.planned_tokens.push_back(static_cast<std::uint32_t>(id) * 100 + i);
     }
@@ -186,13 +191,15 @@ TEST_F(MockerEngineTest, CancelEndsTheOutputAndFreesTheBlocks) {
   options.speedup_ratio = 100.0;
   engine::Engine& engine = Started(options);
   ASSERT_TRUE(engine.Submit(MakeRequest(1, 0, 100, 4000000)).has_value());
-  ASSERT_TRUE(sink_.WaitFor([](const RecordingSink& s) { return s.outputs_.contains(RequestId{1}); }));
+  ASSERT_TRUE(
+      sink_.WaitFor([](const RecordingSink& s) { return s.outputs_.contains(RequestId{1}); }));
   engine.Cancel(RequestId{1}, RankIndex{0});
   engine.Cancel(RequestId{1}, RankIndex{0});
   engine.Cancel(RequestId{99}, RankIndex{0});
   engine.Cancel(RequestId{1}, RankIndex{12345});
   ASSERT_TRUE(sink_.WaitFor([](const RecordingSink& s) {
-    return s.loads_.at(RankIndex{0}).requests_running == 0 && s.loads_.at(RankIndex{0}).blocks_active == 0;
+    return s.loads_.at(RankIndex{0}).requests_running == 0 &&
+           s.loads_.at(RankIndex{0}).blocks_active == 0;
   }));
   // The rank goes on with others, and nothing more of the first comes once the second is done.
   ASSERT_TRUE(engine.Submit(MakeRequest(2, 0, 10, 3)).has_value());
@@ -275,7 +282,8 @@ TEST_F(MockerEngineTest, StopsUnderLoadWhileOthersSubmitAndCancel) {
   std::atomic<bool> refused{false};
   std::thread producer([&] {
     for (std::uint64_t id = 0; !refused; ++id) {
-      const Status status = engine.Submit(MakeRequest(id, static_cast<std::uint32_t>(id % 8), 64, 100000));
+      const Status status =
+          engine.Submit(MakeRequest(id, static_cast<std::uint32_t>(id % 8), 64, 100000));
       refused = !status.has_value() && status.error().code == Errc::kUnavailable;
       engine.Cancel(RequestId{id / 2}, RankIndex{static_cast<std::uint32_t>(id / 2 % 8)});
     }
@@ -299,10 +307,12 @@ TEST_F(MockerEngineTest, PausesWhenItsReaderDoesNotKeepUp) {
   engine::Engine& engine = Started(options);
   constexpr std::uint32_t kTokens = 1000000;
   ASSERT_TRUE(engine.Submit(MakeRequest(1, 0, 8, kTokens)).has_value());
-  // The limit is reached long before the request could end, and letting go of the batches sets it free again.
+  // The limit is reached long before the request could end, and letting go of the batches sets it
+  // free again.
   while (true) {
     std::vector<std::shared_ptr<const void>> credits;
-    ASSERT_TRUE(sink_.WaitFor([](const RecordingSink& s) { return s.ended_ > 0 || !s.credits_.empty(); }));
+    ASSERT_TRUE(
+        sink_.WaitFor([](const RecordingSink& s) { return s.ended_ > 0 || !s.credits_.empty(); }));
     const std::lock_guard lock(sink_.mutex_);
     ASSERT_LT(sink_.outputs_[RequestId{1}].size(), kTokens + 1U);
     if (sink_.ended_ > 0) {
@@ -366,7 +376,8 @@ TEST_F(MockerEngineTest, DumpsItsStateAsJson) {
       ++ranks;
       EXPECT_EQ(rank["rank"], 1);
       EXPECT_GE(rank["passes_total"], 8);
-      EXPECT_EQ(rank["blocks_active"].get<int>() + rank["blocks_cached"].get<int>() + rank["blocks_free"].get<int>(),
+      EXPECT_EQ(rank["blocks_active"].get<int>() + rank["blocks_cached"].get<int>() +
+                    rank["blocks_free"].get<int>(),
                 16384);
     }
   }

@@ -1,8 +1,8 @@
 #include "plugin/mocker/live/options.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
+
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -16,23 +16,35 @@ std::string TextFor(const MockerOptions& options) {
   return status.error().message;
 }
 
-// Texts: engine_args_validation.json, dynamo-mocker 1.3.0, without the prefix of its Python binding.
+// Texts: engine_args_validation.json, dynamo-mocker 1.3.0, without the prefix of its Python
+// binding.
 TEST(ValidateOptions, RefusesWithTheTextsOfTheOriginal) {
   const std::string range = "Failed to validate MockEngineArgs: ";
-  EXPECT_EQ(TextFor({.num_gpu_blocks = 0}),
-            range + R"(num_gpu_blocks: Validation error: range [{"min": Number(1), "value": Number(0)}])");
-  EXPECT_EQ(TextFor({.max_num_seqs = 0}),
-            range + R"(max_num_seqs: Validation error: range [{"min": Number(1), "value": Number(0)}])");
-  EXPECT_EQ(TextFor({.max_num_batched_tokens = 0}),
-            range + R"(max_num_batched_tokens: Validation error: range [{"min": Number(1), "value": Number(0)}])");
-  EXPECT_EQ(TextFor({.speedup_ratio = -1.0}),
-            range + R"(speedup_ratio: Validation error: range [{"min": Number(0.0), "value": Number(-1.0)}])");
-  EXPECT_EQ(TextFor({.decode_speedup_ratio = -0.5}),
-            range + R"(decode_speedup_ratio: Validation error: range [{"min": Number(0.0), "value": Number(-0.5)}])");
+  EXPECT_EQ(
+      TextFor({.num_gpu_blocks = 0}),
+      range +
+          R"(num_gpu_blocks: Validation error: range [{"min": Number(1), "value": Number(0)}])");
+  EXPECT_EQ(
+      TextFor({.max_num_seqs = 0}),
+      range + R"(max_num_seqs: Validation error: range [{"min": Number(1), "value": Number(0)}])");
+  EXPECT_EQ(
+      TextFor({.max_num_batched_tokens = 0}),
+      range +
+          R"(max_num_batched_tokens: Validation error: range [{"min": Number(1), "value": Number(0)}])");
+  EXPECT_EQ(
+      TextFor({.speedup_ratio = -1.0}),
+      range +
+          R"(speedup_ratio: Validation error: range [{"min": Number(0.0), "value": Number(-1.0)}])");
+  EXPECT_EQ(
+      TextFor({.decode_speedup_ratio = -0.5}),
+      range +
+          R"(decode_speedup_ratio: Validation error: range [{"min": Number(0.0), "value": Number(-0.5)}])");
   EXPECT_EQ(TextFor({.rank_count = 0}),
             range + R"(dp_size: Validation error: range [{"min": Number(1), "value": Number(0)}])");
-  EXPECT_EQ(TextFor({.startup_time = std::chrono::seconds(-1)}),
-            range + R"(startup_time: Validation error: range [{"min": Number(0.0), "value": Number(-1.0)}])");
+  EXPECT_EQ(
+      TextFor({.startup_time = std::chrono::seconds(-1)}),
+      range +
+          R"(startup_time: Validation error: range [{"min": Number(0.0), "value": Number(-1.0)}])");
   EXPECT_EQ(TextFor({.block_size = 0}), range + "__all__: block_size must be greater than 0");
 }
 
@@ -51,7 +63,8 @@ TEST(ValidateOptions, RefusesNumbersThatAreNone) {
 
 TEST(ValidateOptions, AcceptsTheDefaultsAndUnlimitedRuns) {
   EXPECT_EQ(TextFor({}), "accepted");
-  EXPECT_EQ(TextFor({.max_num_seqs = std::nullopt, .max_num_batched_tokens = std::nullopt}), "accepted");
+  EXPECT_EQ(TextFor({.max_num_seqs = std::nullopt, .max_num_batched_tokens = std::nullopt}),
+            "accepted");
   EXPECT_EQ(TextFor({.speedup_ratio = 0.0}), "accepted");
 }
 

@@ -1,11 +1,12 @@
-// Pass by pass against runs of the original scheduler: tests/vectors/engine/pass_vllm_*.json, recorded with dynamo-mocker
-// 1.3.0 linked into a small program. Each holds for our defaults and for the strict reference.
-#include <gtest/gtest.h>
+// Pass by pass against runs of the original scheduler: tests/vectors/engine/pass_vllm_*.json,
+// recorded with dynamo-mocker 1.3.0 linked into a small program. Each holds for our defaults and
+// for the strict reference.
+#include "tests/unit/plugin/golden_case.h"
 
 #include <numeric>
 #include <tuple>
 
-#include "tests/unit/plugin/golden_case.h"
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -19,7 +20,8 @@ constexpr double kVarianceTolerance = 1e-9;
 std::string Text(const engine::KvEvent& event) {
   std::string out = std::to_string(event.event_id);
   const bool stored = event.kind == engine::KvEvent::Kind::kStored;
-  out += stored ? " stored after " + (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
+  out += stored ? " stored after " +
+                      (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
                 : std::string(" removed");
   for (const engine::KvBlock& block : event.blocks) {
     out += " " + std::to_string(Value(block.block_hash));
@@ -31,10 +33,12 @@ std::string Text(const engine::KvEvent& event) {
 std::string Text(const Json& event) {
   const bool stored = event["type"] == "stored";
   std::string out = std::to_string(event["event_id"].get<std::uint64_t>());
-  out += stored ? " stored after " + (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
+  out += stored ? " stored after " +
+                      (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
                 : std::string(" removed");
   for (const Json& block : event[stored ? "blocks" : "block_hashes"]) {
-    out += " " + (stored ? block["block_hash"].get<std::string>() + "/" + block["tokens_hash"].get<std::string>()
+    out += " " + (stored ? block["block_hash"].get<std::string>() + "/" +
+                               block["tokens_hash"].get<std::string>()
                          : block.get<std::string>());
   }
   return out;
@@ -46,7 +50,8 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
       : case_(LoadGoldenCase("pass_vllm_" + std::string(std::get<0>(GetParam())))),
         rank_(case_["engine_args"], std::get<1>(GetParam())) {}
 
-  /// Passes without work were not recorded: what would come later comes when there is nothing else to do.
+  /// Passes without work were not recorded: what would come later comes when there is nothing else
+  /// to do.
   void SubmitVisibleFrom(std::size_t pass) {
     for (; submitted_ < case_["requests"].size(); ++submitted_) {
       const Json& row = case_["requests"][submitted_];
@@ -55,8 +60,10 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
       }
       engine::Request request;
       request.id = RequestId{submitted_ + 1};
-      request.prompt.resize(row["token_range"][1].get<std::size_t>() - row["token_range"][0].get<std::size_t>());
-      std::iota(request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
+      request.prompt.resize(row["token_range"][1].get<std::size_t>() -
+                            row["token_range"][0].get<std::size_t>());
+      std::iota(
+          request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
       request.output_tokens_max = row["max_output_tokens"];
       request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
       rank_.scheduler().Submit(std::move(request));
@@ -113,7 +120,8 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
     EXPECT_NEAR(got.queued_prefill.variance, want["var_queued_prefill_length"], kVarianceTolerance);
     EXPECT_EQ(got.queued_decode.count, want["num_queued_decode"]);
     EXPECT_EQ(got.queued_decode.sum, want["sum_queued_decode_kv_tokens"]);
-    EXPECT_NEAR(got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
+    EXPECT_NEAR(
+        got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
   }
 
   const Json case_;
@@ -130,7 +138,9 @@ TEST_P(PassVectors, EveryPassIsTheOriginals) {
     SubmitVisibleFrom(i);
     rank_.scheduler().RunPass(output);
     const double want_ms = passes[i]["modelled_duration_ms"];
-    EXPECT_NEAR(static_cast<double>(output.duration().count()) / 1e6, want_ms, want_ms * kDurationTolerance);
+    EXPECT_NEAR(static_cast<double>(output.duration().count()) / 1e6,
+                want_ms,
+                want_ms * kDurationTolerance);
     ExpectEvents(passes[i], output);
     ExpectOutputs(passes[i], output);
     ExpectLoad(passes[i]["metrics"]);
@@ -160,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(Recorded,
                                                               "speedup10"),
                                             ::testing::Bool()),
                          [](const auto& p) {
-                           return std::string(std::get<0>(p.param)) + (std::get<1>(p.param) ? "_strict" : "_ours");
+                           return std::string(std::get<0>(p.param)) +
+                                  (std::get<1>(p.param) ? "_strict" : "_ours");
                          });
 
 }  // namespace

@@ -1,13 +1,13 @@
 // One scheduler under test, with its policy and model.
 #pragma once
 
-#include <cstdint>
-#include <numeric>
-#include <vector>
-
 #include "plugin/mocker/perf_model/timing.h"
 #include "plugin/mocker/policy/vllm_policy.h"
 #include "plugin/mocker/scheduler/scheduler.h"
+
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
 namespace understudy::mocker {
 

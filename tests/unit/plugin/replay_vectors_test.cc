@@ -1,13 +1,14 @@
-// Whole runs against reports of the original's offline replay: tests/vectors/engine/replay_*_vllm_*.json, recorded with the
-// Python package ai-dynamo 1.3.0.post1.
-#include <gtest/gtest.h>
+// Whole runs against reports of the original's offline replay:
+// tests/vectors/engine/replay_*_vllm_*.json, recorded with the Python package
+// ai-dynamo 1.3.0.post1.
+#include "tests/unit/plugin/golden_case.h"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <numeric>
 
-#include "tests/unit/plugin/golden_case.h"
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -50,10 +51,13 @@ std::vector<Arrival> TraceArrivals(const Json& golden) {
     for (const Json& hash : row["hash_ids"]) {
       arrival.request.prompt.insert(arrival.request.prompt.end(), block, hash.get<std::uint32_t>());
     }
-    arrival.request.prompt.resize(std::min(arrival.request.prompt.size(), row["input_length"].get<std::size_t>()));
+    arrival.request.prompt.resize(
+        std::min(arrival.request.prompt.size(), row["input_length"].get<std::size_t>()));
     arrivals.push_back(std::move(arrival));
   }
-  std::stable_sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) { return a.at_ms < b.at_ms; });
+  std::stable_sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) {
+    return a.at_ms < b.at_ms;
+  });
   return arrivals;
 }
 
@@ -70,7 +74,8 @@ class Replay {
  public:
   Replay(GoldenRank& rank, std::vector<Arrival> arrivals, std::size_t concurrency)
       : scheduler_(rank.scheduler()),
-        pending_(std::make_move_iterator(arrivals.begin()), std::make_move_iterator(arrivals.end())),
+        pending_(std::make_move_iterator(arrivals.begin()),
+                 std::make_move_iterator(arrivals.end())),
         concurrency_(concurrency) {}
 
   Report Run() {

@@ -1,10 +1,10 @@
 #include "plugin/mocker/kv_cache/sequence.h"
 
-#include <gtest/gtest.h>
+#include "plugin/mocker/kv_cache/block_hash.h"
 
 #include <numeric>
 
-#include "plugin/mocker/kv_cache/block_hash.h"
+#include <gtest/gtest.h>
 
 namespace understudy::mocker {
 namespace {
@@ -73,7 +73,8 @@ TEST(Sequence, ChainsAPromotedBlockToTheOneBefore) {
   Sequence whole = Prompt(48);
   ASSERT_EQ(sequence.blocks().size(), 4U);
   EXPECT_EQ(sequence.blocks()[2].hash, whole.blocks()[2].hash);
-  EXPECT_EQ(sequence.blocks()[2].hash, ChainHash(&whole.blocks()[1].hash, HashTokens(Range(32, 48))));
+  EXPECT_EQ(sequence.blocks()[2].hash,
+            ChainHash(&whole.blocks()[1].hash, HashTokens(Range(32, 48))));
 }
 
 TEST(Sequence, BeginsWithNothingForAnEmptyPrompt) {

@@ -35,8 +35,8 @@ TEST(PolynomialModel, DecodeIsTheOriginals) {
 TEST(ScaledTime, RoundsToNanosecondsBeforeAndAfterTheDivision) {
   EXPECT_EQ(ScaledTime(24.38570362, 1.0, false), Nanoseconds(24385704));
   EXPECT_EQ(ScaledTime(24.38570362, 10.0, false), Nanoseconds(2438570));
-  // 0.0000014 ms is 1 ns before the division, so nothing is left after it; dividing first would have left the same, but
-  // 1.4 ns x 2 = 3 ns against 2 x 1 ns = 2 ns shows the order.
+  // 0.0000014 ms is 1 ns before the division, so nothing is left after it; dividing first would
+  // have left the same, but 1.4 ns x 2 = 3 ns against 2 x 1 ns = 2 ns shows the order.
   EXPECT_EQ(ScaledTime(0.0000014, 0.5, false), Nanoseconds(2));
 }
 

@@ -1,15 +1,17 @@
 #include "worker/request_path/admission.h"
 
-#include <gtest/gtest.h>
-
 #include <variant>
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {
 
 using transport::PayloadCodec;
 
-std::variant<Admitted, Refusal> AdmitJson(const std::string& body, std::uint32_t dp_size = 2, transport::DecodeLimits limits = {}) {
+std::variant<Admitted, Refusal> AdmitJson(const std::string& body,
+                                          std::uint32_t dp_size = 2,
+                                          transport::DecodeLimits limits = {}) {
   transport::RequestControl control;
   control.id = "r";
   return Admit(control, body, dp_size, limits);
@@ -21,7 +23,8 @@ std::string TextOf(const std::variant<Admitted, Refusal>& outcome) {
 }
 
 TEST(Admission, TakesAnOrdinaryRequest) {
-  const auto outcome = AdmitJson(R"({"model":"m","token_ids":[1,2,3],"stop_conditions":{"max_tokens":7},"routing":{"dp_rank":1}})");
+  const auto outcome = AdmitJson(
+      R"({"model":"m","token_ids":[1,2,3],"stop_conditions":{"max_tokens":7},"routing":{"dp_rank":1}})");
   ASSERT_EQ(TextOf(outcome), "admitted");
   const auto& admitted = std::get<Admitted>(outcome);
   EXPECT_EQ(admitted.output_tokens_max, 7U);
@@ -30,18 +33,21 @@ TEST(Admission, TakesAnOrdinaryRequest) {
 }
 
 TEST(Admission, TakesAnEmptyPrompt) {
-  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[],"stop_conditions":{"max_tokens":1}})")), "admitted");
+  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[],"stop_conditions":{"max_tokens":1}})")),
+            "admitted");
 }
 
 // M-062: the exact text.
 TEST(Admission, RefusesARankOutOfRange) {
-  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{"max_tokens":1},"routing":{"dp_rank":2}})")),
+  EXPECT_EQ(TextOf(AdmitJson(
+                R"({"token_ids":[1],"stop_conditions":{"max_tokens":1},"routing":{"dp_rank":2}})")),
             "dp_rank 2 is out of bounds for dp_size 2");
 }
 
 // M-065, U38.
 TEST(Admission, RefusesAMissingBudget) {
-  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{}})")), "max_output_tokens must be specified for mocker");
+  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{}})")),
+            "max_output_tokens must be specified for mocker");
   EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{"max_tokens":null}})")),
             "max_output_tokens must be specified for mocker");
 }
@@ -67,9 +73,10 @@ TEST(Admission, RefusesAHandoffOnAnAggregatedWorker) {
 
 // M-068: bootstrap information without a handoff id means nothing to an aggregated worker.
 TEST(Admission, IgnoresBootstrapInfoWithoutAHandoff) {
-  EXPECT_EQ(TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{"max_tokens":1},"bootstrap_info":)"
-                             R"({"bootstrap_host":"h","bootstrap_port":1,"bootstrap_room":5}})")),
-            "admitted");
+  EXPECT_EQ(
+      TextOf(AdmitJson(R"({"token_ids":[1],"stop_conditions":{"max_tokens":1},"bootstrap_info":)"
+                       R"({"bootstrap_host":"h","bootstrap_port":1,"bootstrap_room":5}})")),
+      "admitted");
 }
 
 TEST(Admission, NamesAnUnknownCodec) {
@@ -81,7 +88,8 @@ TEST(Admission, NamesAnUnknownCodec) {
 }
 
 TEST(Admission, RefusesBodiesThatDoNotDecode) {
-  for (const std::string body : {"", "{", "[]", "nope", R"({"token_ids":"x"})", R"({"token_ids":[1.5]})", "{}\xff"}) {
+  for (const std::string body :
+       {"", "{", "[]", "nope", R"({"token_ids":"x"})", R"({"token_ids":[1.5]})", "{}\xff"}) {
     const auto outcome = AdmitJson(body);
     const auto* refusal = std::get_if<Refusal>(&outcome);
     ASSERT_NE(refusal, nullptr) << body;
@@ -93,7 +101,8 @@ TEST(Admission, RefusesBodiesThatDoNotDecode) {
 TEST(Admission, CountsAPromptOverTheLimitAsTooLarge) {
   transport::DecodeLimits limits;
   limits.prompt_tokens_max = 2;
-  const auto outcome = AdmitJson(R"({"token_ids":[1,2,3],"stop_conditions":{"max_tokens":1}})", 1, limits);
+  const auto outcome =
+      AdmitJson(R"({"token_ids":[1,2,3],"stop_conditions":{"max_tokens":1}})", 1, limits);
   ASSERT_TRUE(std::holds_alternative<Refusal>(outcome));
   EXPECT_EQ(std::get<Refusal>(outcome).reason, RefusalReason::kTooLarge);
 }

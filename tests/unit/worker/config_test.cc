@@ -1,10 +1,10 @@
-#include <gtest/gtest.h>
-
-#include <map>
-
 #include "worker/config/environment.h"
 #include "worker/config/release_profile.h"
 #include "worker/config/worker_options.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {
@@ -43,7 +43,8 @@ TEST(WorkerConfig, DefaultsAreTheReferences) {
 }
 
 TEST(WorkerConfig, NamespaceComesFromTheEnvironment) {
-  const auto config = MakeWorkerConfig(Valid(), From({{"DYN_NAMESPACE", "prod"}, {"DYN_NAMESPACE_WORKER_SUFFIX", "a1"}}));
+  const auto config = MakeWorkerConfig(
+      Valid(), From({{"DYN_NAMESPACE", "prod"}, {"DYN_NAMESPACE_WORKER_SUFFIX", "a1"}}));
   ASSERT_TRUE(config);
   EXPECT_EQ(config->endpoint.Dotted(), "prod-a1.backend.generate");
 }
@@ -57,7 +58,8 @@ TEST(WorkerConfig, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
   EXPECT_EQ(with([](auto& o) { o.num_workers = 0; }), "--num-workers must be at least 1, got 0");
   EXPECT_EQ(with([](auto& o) { o.num_gpu_blocks = 0; }),
             "--num-gpu-blocks-override must be between 1 and 4294967294, got 0");
-  EXPECT_EQ(with([](auto& o) { o.speedup_ratio = -1; }), "--speedup-ratio must be a finite number >= 0, got -1.000000");
+  EXPECT_EQ(with([](auto& o) { o.speedup_ratio = -1; }),
+            "--speedup-ratio must be a finite number >= 0, got -1.000000");
   EXPECT_EQ(with([](auto& o) { o.engine_type = "sglang"; }),
             "--engine-type 'sglang' is not supported by this version (allowed: vllm)");
   EXPECT_EQ(with([](auto& o) { o.event_plane = "zmq"; }),
@@ -65,17 +67,20 @@ TEST(WorkerConfig, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
   EXPECT_EQ(with([](auto& o) { o.discovery_backend = "mem"; }),
             "--discovery-backend 'mem' is not supported by this version (allowed: etcd, file)");
   EXPECT_EQ(with([](auto& o) { o.endpoint = "foo"; }), "Invalid in= option 'foo'");
-  EXPECT_EQ(with([](auto& o) { o.block_size = 1; }), "--block-size must be at least 2 with --engine-type vllm, got 1");
+  EXPECT_EQ(with([](auto& o) { o.block_size = 1; }),
+            "--block-size must be at least 2 with --engine-type vllm, got 1");
 }
 
 TEST(WorkerConfig, RefusesAReleaseThatIsNotServed) {
   const auto profile = MakeReleaseProfile("1.6", {"ns", "backend", "generate"}, 1);
   ASSERT_FALSE(profile);
-  EXPECT_EQ(profile.error().message, "--dynamo-release '1.6' is not supported by this version (allowed: 1.3)");
+  EXPECT_EQ(profile.error().message,
+            "--dynamo-release '1.6' is not supported by this version (allowed: 1.3)");
 }
 
 TEST(Environment, EmptyCountsAsUnset) {
-  const auto env = From({{"A", ""}, {"B", "x"}, {"N", "12"}, {"BAD", "12x"}, {"LOW", "-3"}, {"T", "Yes"}});
+  const auto env =
+      From({{"A", ""}, {"B", "x"}, {"N", "12"}, {"BAD", "12x"}, {"LOW", "-3"}, {"T", "Yes"}});
   EXPECT_EQ(Text(env, "A", "d"), "d");
   EXPECT_EQ(Text(env, "B", "d"), "x");
   EXPECT_EQ(Number(env, "N", 5, 0), 12);
@@ -97,7 +102,8 @@ TEST(Environment, HiddenDevicesMakeACpuWorker) {
 }
 
 TEST(Environment, EtcdEndpointsAreAList) {
-  const auto options = EtcdFromEnvironment(From({{"ETCD_ENDPOINTS", "http://a:1, http://b:2,"}, {"ETCD_LEASE_TTL", "7"}}));
+  const auto options = EtcdFromEnvironment(
+      From({{"ETCD_ENDPOINTS", "http://a:1, http://b:2,"}, {"ETCD_LEASE_TTL", "7"}}));
   ASSERT_TRUE(options);
   EXPECT_EQ(options->endpoints, (std::vector<std::string>{"http://a:1", "http://b:2"}));
   EXPECT_EQ(options->lease_ttl_s, 7);

@@ -18,21 +18,31 @@ TEST(Health, IsReadyWhenRegisteredAndStarted) {
   EXPECT_EQ(Health({true, true, true}), 503);    // draining
 }
 
-TEST(Health, StartingStatusAnswersForAWorkerThatIsNotReadyYet) { EXPECT_EQ(Health({false, false, false}, true), 200); }
+TEST(Health, StartingStatusAnswersForAWorkerThatIsNotReadyYet) {
+  EXPECT_EQ(Health({false, false, false}, true), 200);
+}
 
 TEST(Health, BodyHasTheReferencesShape) {
-  EXPECT_EQ(HealthReply({true, true, false}, "generate", false, kUptime, false).body,
-            R"({"status":"ready","uptime":{"secs":2,"nanos":500000000},"endpoints":{"generate":"ready"}})");
+  EXPECT_EQ(
+      HealthReply({true, true, false}, "generate", false, kUptime, false).body,
+      R"({"status":"ready","uptime":{"secs":2,"nanos":500000000},"endpoints":{"generate":"ready"}})");
 }
 
 // U44: liveness is not readiness.
-TEST(Live, IsAlways200) { EXPECT_EQ(HealthReply({}, "generate", false, kUptime, true).status, 200); }
+TEST(Live, IsAlways200) {
+  EXPECT_EQ(HealthReply({}, "generate", false, kUptime, true).status, 200);
+}
 
 TEST(StatusRoutes, ServeTheKnownPathsAndRefuseOthers) {
   WorkerConfig config;
   config.endpoint = {"ns", "backend", "generate"};
   const auto routes = StatusRoutes(
-      config, [] { return HealthState{true, true, false}; }, [] { return std::string("metrics"); }, [] { return kUptime; });
+      config,
+      [] {
+        return HealthState{true, true, false};
+      },
+      [] { return std::string("metrics"); },
+      [] { return kUptime; });
   EXPECT_EQ(routes({"GET", "/health", "", ""}).status, 200);
   EXPECT_EQ(routes({"GET", "/live", "", ""}).status, 200);
   EXPECT_EQ(routes({"GET", "/metrics", "", ""}).body, "metrics");

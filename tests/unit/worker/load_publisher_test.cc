@@ -1,19 +1,23 @@
 #include "worker/load_metrics/load_publisher.h"
 
-#include <gtest/gtest.h>
-
 #include "tests/fakes/fake_loop.h"
 #include "tests/fakes/fake_nats.h"
 #include "understudy/transport/codec.h"
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {
 
 class LoadPublisherTest : public ::testing::Test {
  protected:
-  LoadPublisherTest() : publisher_(loop_, nats_, Routes(), *metrics_) { publisher_.AddWorker(77, 0, 2, nullptr); }
+  LoadPublisherTest() : publisher_(loop_, nats_, Routes(), *metrics_) {
+    publisher_.AddWorker(77, 0, 2, nullptr);
+  }
 
-  static std::vector<EventRoute> Routes() { return MakeReleaseProfile("1.3", {"ns", "backend", "generate"}, 5)->load_routes; }
+  static std::vector<EventRoute> Routes() {
+    return MakeReleaseProfile("1.3", {"ns", "backend", "generate"}, 5)->load_routes;
+  }
 
   void Say(std::uint32_t rank, std::uint64_t blocks) {
     engine::Load load;

@@ -1,7 +1,6 @@
 #include "worker/log/log.h"
 
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 namespace understudy::worker {
@@ -35,7 +34,9 @@ TEST(Log, TextLinesStayOnOneLine) {
   ::testing::internal::CaptureStderr();
   Log(LogLevel::kWarn, "worker.app", "lease lost", {{"ttl_s", "10"}, {"reason", "two\nlines"}});
   const auto text = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find(" WARN  worker.app: lease lost ttl_s=10 reason=\"two\\nlines\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" WARN  worker.app: lease lost ttl_s=10 reason=\"two\\nlines\"\n"),
+            std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "worker/metrics/metrics.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
 #include <sstream>
 #include <string>
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {
@@ -36,7 +36,16 @@ TEST(Metrics, FamiliesAreTheKnownList) {
       "dynamo_component_errors_total counter",
       "dynamo_component_kv_publisher_engines_dropped_events_total counter",
       "dynamo_component_uptime_seconds gauge",
+      "dynamo_engine_request gauge",
+      "dynamo_rejection_request_total counter",
+      "dynamo_request_queue gauge",
+      "dynamo_work_handler_enqueue_rejected_total counter",
       "dynamo_work_handler_network_transit_seconds histogram",
+      "dynamo_work_handler_permit_wait_seconds histogram",
+      "dynamo_work_handler_pool_active_tasks gauge",
+      "dynamo_work_handler_pool_capacity gauge",
+      "dynamo_work_handler_queue_capacity gauge",
+      "dynamo_work_handler_queue_depth gauge",
       "dynamo_work_handler_time_to_first_response_seconds histogram",
       "understudy_bad_frames_total counter",
       "understudy_engine_blocks_active gauge",
@@ -44,6 +53,8 @@ TEST(Metrics, FamiliesAreTheKnownList) {
       "understudy_engine_passes gauge",
       "understudy_engine_preemptions gauge",
       "understudy_engine_requests_running gauge",
+      "understudy_engine_token_gap_modelled_seconds gauge",
+      "understudy_engine_token_gaps gauge",
       "understudy_engine_requests_waiting gauge",
       "understudy_lease_losses_total counter",
       "understudy_load_messages_failed_total counter",
@@ -66,14 +77,17 @@ TEST(Metrics, LabelsAreDynamos) {
   const auto open = metrics->Scrape(2.5);
   const std::string labels =
       R"({dynamo_component="backend",dynamo_endpoint="generate",dynamo_namespace="ns",worker_id="1a"})";
-  EXPECT_NE(open.find("dynamo_component_requests_total" + labels + " 1\n"), std::string::npos) << open;
+  EXPECT_NE(open.find("dynamo_component_requests_total" + labels + " 1\n"), std::string::npos)
+      << open;
   EXPECT_NE(open.find("dynamo_component_inflight_requests" + labels + " 1\n"), std::string::npos);
   EXPECT_NE(open.find(R"(dynamo_component_uptime_seconds{worker_id="1a"} 2.5)"), std::string::npos);
   probe.StreamClosed(0.02, 77);
   const auto closed = metrics->Scrape(3);
   EXPECT_NE(closed.find("dynamo_component_inflight_requests" + labels + " 0\n"), std::string::npos);
-  EXPECT_NE(closed.find("dynamo_component_response_bytes_total" + labels + " 77\n"), std::string::npos);
-  EXPECT_NE(closed.find("dynamo_component_request_bytes_total" + labels + " 100\n"), std::string::npos);
+  EXPECT_NE(closed.find("dynamo_component_response_bytes_total" + labels + " 77\n"),
+            std::string::npos);
+  EXPECT_NE(closed.find("dynamo_component_request_bytes_total" + labels + " 100\n"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "worker/registration/registration.h"
 
-#include <gtest/gtest.h>
-
 #include <set>
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {

@@ -1,9 +1,9 @@
 #include "worker/lifecycle/shutdown.h"
 
-#include <gtest/gtest.h>
-
 #include "tests/fakes/fake_loop.h"
 #include "tests/fakes/fake_nats.h"
+
+#include <gtest/gtest.h>
 
 namespace understudy::worker {
 namespace {
@@ -25,7 +25,8 @@ class FakeDiscovery final : public transport::Discovery {
       pending_delete = std::move(done);
     }
   }
-  void List(std::string, std::function<void(Result<std::vector<transport::Record>>)> done) override {
+  void List(std::string,
+            std::function<void(Result<std::vector<transport::Record>>)> done) override {
     done(std::vector<transport::Record>{});
   }
   void OnLease(std::function<void(transport::LeaseState, const std::string&)>) override {}
@@ -58,7 +59,8 @@ class ShutdownTest : public ::testing::Test {
     parts.path = &path_;
     parts.load = &load_;
     parts.instance_keys = {"v1/instances/a"};
-    parts.subscriptions = {requests_.Subscribe("subject", "q", [](const transport::NatsMessage&) {})};
+    parts.subscriptions = {
+        requests_.Subscribe("subject", "q", [](const transport::NatsMessage&) {})};
     shutdown_ = std::make_unique<Shutdown>(loop_, parts, [this] { done_ = true; });
   }
 

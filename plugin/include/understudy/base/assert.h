@@ -13,9 +13,9 @@ namespace understudy {
 
 }  // namespace understudy
 
-#define UNDERSTUDY_ASSERT(condition)                                      \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
-      ::understudy::AssertFailed(#condition, __FILE__, __LINE__);         \
-    }                                                                     \
+#define UNDERSTUDY_ASSERT(condition)                              \
+  do {                                                            \
+    if (!(condition)) {                                           \
+      ::understudy::AssertFailed(#condition, __FILE__, __LINE__); \
+    }                                                             \
   } while (false)

@@ -8,7 +8,8 @@ namespace understudy {
 
 /// A worker's instance id in discovery (a worker process may hold several).
 enum class WorkerId : std::uint64_t {};
-/// A live request inside this process, never reused while late output may arrive: slot number below, generation above.
+/// A live request inside this process, never reused while late output may arrive: slot number
+/// below, generation above.
 enum class RequestId : std::uint64_t {};
 /// A scheduler inside this process: worker number x data-parallel size + dp rank.
 enum class RankIndex : std::uint32_t {};

@@ -1,5 +1,8 @@
-// The way into an engine thread: many producers, one consumer, bounded, producers never wait for room.
+// The way into an engine thread: many producers, one consumer, bounded, producers never wait for
+// room.
 #pragma once
+
+#include "understudy/base/clock.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -9,12 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "understudy/base/clock.h"
-
 namespace understudy {
 
-/// Items come out in the order of their pushes. `capacity` bounds ordinary items; `reserve` more places are kept for items
-/// that relieve the consumer (cancels, stops), so that a full box can still be told to do less. Memory grows with use.
+/// Items come out in the order of their pushes. `capacity` bounds ordinary items; `reserve` more
+/// places are kept for items that relieve the consumer (cancels, stops), so that a full box can
+/// still be told to do less. Memory grows with use.
 template <class T>
 class Mailbox {
  public:
@@ -24,7 +26,9 @@ class Mailbox {
   [[nodiscard]] bool Push(T&& item) { return PushWithin(std::move(item), capacity_); }
 
   /// The same, with the reserved places.
-  [[nodiscard]] bool PushReserved(T&& item) { return PushWithin(std::move(item), capacity_ + reserve_); }
+  [[nodiscard]] bool PushReserved(T&& item) {
+    return PushWithin(std::move(item), capacity_ + reserve_);
+  }
 
   /// Any thread. Nothing can be pushed any more; the consumer wakes up. Idempotent.
   void Close() {
@@ -36,7 +40,8 @@ class Mailbox {
     wake_.notify_one();
   }
 
-  /// Consumer: moves everything that is there to `out` (must be empty). Costs one relaxed load when nothing is.
+  /// Consumer: moves everything that is there to `out` (must be empty). Costs one relaxed load when
+  /// nothing is.
   void TryDrain(std::vector<T>& out) {
     if (!news_.load(std::memory_order_relaxed)) {
       return;
@@ -45,8 +50,8 @@ class Mailbox {
     Take(out);
   }
 
-  /// Consumer: the same, but first waits until there is something, the box is closed or `deadline` (CLOCK_MONOTONIC,
-  /// none = for ever) has come. Returns false when the box is closed.
+  /// Consumer: the same, but first waits until there is something, the box is closed or `deadline`
+  /// (CLOCK_MONOTONIC, none = for ever) has come. Returns false when the box is closed.
   bool Drain(std::vector<T>& out, std::optional<TimePoint> deadline) {
     std::unique_lock lock(mutex_);
     const auto ready = [this] { return closed_ || !items_.empty(); };

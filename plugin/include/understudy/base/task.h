@@ -11,8 +11,8 @@ class Task {
  public:
   Task() = default;
   template <class F>
-    requires(!std::is_same_v<std::decay_t<F>, Task> && std::is_invocable_v<std::decay_t<F>&>)
-  Task(F&& function)  // NOLINT(google-explicit-constructor): lambdas convert, as with std::function
+  requires(!std::is_same_v<std::decay_t<F>, Task> && std::is_invocable_v<std::decay_t<F>&>) Task(
+      F&& function)  // NOLINT(google-explicit-constructor): lambdas convert, as with std::function
       : body_(std::make_unique<Holder<std::decay_t<F>>>(std::forward<F>(function))) {}
 
   explicit operator bool() const { return body_ != nullptr; }

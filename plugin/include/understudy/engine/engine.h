@@ -1,20 +1,23 @@
-// The promise between the worker and an engine compiled with it. (The C ABI for separate binaries adapts to this.)
+// The promise between the worker and an engine compiled with it. (The C ABI for separate binaries
+// adapts to this.)
 #pragma once
+
+#include "understudy/base/result.h"
+#include "understudy/engine/types.h"
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "understudy/base/result.h"
-#include "understudy/engine/types.h"
-
 namespace understudy::engine {
 
-/// Receives what an engine produces. Called on engine threads, one at a time per rank; must neither block nor throw.
+/// Receives what an engine produces. Called on engine threads, one at a time per rank; must neither
+/// block nor throw.
 class EngineSink {
  public:
   virtual ~EngineSink() = default;
-  /// At the start of a pass, before the tokens that caused the events. Never called when Traits::kv_events is false.
+  /// At the start of a pass, before the tokens that caused the events. Never called when
+  /// Traits::kv_events is false.
   virtual void OnKvEvents(std::vector<KvEvent> events) = 0;
   /// At the end of a pass (free running: of several passes).
   virtual void OnPassBatch(PassBatch batch) = 0;
@@ -37,19 +40,22 @@ class Engine {
   /// Starts the engine's threads. `sink` must live until Stop returned. Once per engine.
   [[nodiscard]] virtual Status Start(EngineSink& sink) = 0;
 
-  /// Any thread, does not block. kOverloaded: the rank holds as many requests as it may (the request is not taken);
-  /// kMalformed: rank out of range, output_tokens_max 0, or planned_tokens of another length; kUnavailable: not running.
-  /// After success every outcome comes through the sink.
+  /// Any thread, does not block. kOverloaded: the rank holds as many requests as it may (the
+  /// request is not taken); kMalformed: rank out of range, output_tokens_max 0, or planned_tokens
+  /// of another length; kUnavailable: not running. After success every outcome comes through the
+  /// sink.
   [[nodiscard]] virtual Status Submit(Request request) = 0;
 
-  /// Any thread, does not block, idempotent; an unknown id is fine. The request's blocks are free before the rank's next
-  /// pass begins. Outputs that were under way may still arrive.
+  /// Any thread, does not block, idempotent; an unknown id is fine. The request's blocks are free
+  /// before the rank's next pass begins. Outputs that were under way may still arrive.
   virtual void Cancel(RequestId id, RankIndex rank) = 0;
 
-  /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass to end (bounded by 1 s).
+  /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass
+  /// to end (bounded by 1 s).
   [[nodiscard]] virtual std::string DumpState() = 0;
 
-  /// Ends the threads; no sink call after it returns. Idempotent. Requests still in the engine end without an output.
+  /// Ends the threads; no sink call after it returns. Idempotent. Requests still in the engine end
+  /// without an output.
   virtual void Stop() = 0;
 };
 

@@ -1,13 +1,13 @@
 // What crosses the border between the worker and an engine.
 #pragma once
 
+#include "understudy/base/ids.h"
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "understudy/base/ids.h"
 
 namespace understudy::engine {
 
@@ -16,8 +16,9 @@ struct Request {
   RequestId id{};
   RankIndex rank{};
   std::vector<std::uint32_t> prompt;
-  std::uint32_t output_tokens_max = 0;        ///< >= 1; the request ends after exactly this many tokens
-  std::vector<std::uint32_t> planned_tokens;  ///< empty = the engine draws; else output_tokens_max ids, emitted as they are
+  std::uint32_t output_tokens_max = 0;  ///< >= 1; the request ends after exactly this many tokens
+  std::vector<std::uint32_t> planned_tokens;  ///< empty = the engine draws; else output_tokens_max
+                                              ///< ids, emitted as they are
 };
 
 enum class OutputKind : std::uint8_t {
@@ -34,7 +35,8 @@ struct Output {
   OutputKind kind = OutputKind::kToken;
 };
 
-/// A request got its first (or, after a preemption, another) slot. `cached_tokens`: prompt tokens found in the cache.
+/// A request got its first (or, after a preemption, another) slot. `cached_tokens`: prompt tokens
+/// found in the cache.
 struct Admission {
   RequestId id{};
   std::uint32_t cached_tokens = 0;
@@ -45,15 +47,21 @@ struct Failure {
   std::string message;
 };
 
-/// Load of one rank after a pass or a command. Source: dynamo-mocker 1.3.0 MockerMetrics (engine.md 6.2).
+/// Load of one rank after a pass or a command. Source: dynamo-mocker 1.3.0 MockerMetrics
+/// (engine.md 6.2).
 struct Load {
   RankIndex rank{};
-  std::uint64_t blocks_active = 0;  ///< used by requests; shared blocks count once, cached ones do not
+  std::uint64_t blocks_active =
+      0;  ///< used by requests; shared blocks count once, cached ones do not
   std::uint64_t blocks_total = 0;
   std::uint32_t requests_running = 0;
   std::uint32_t requests_waiting = 0;
   std::uint64_t preemptions_total = 0;
   std::uint64_t passes_total = 0;
+  /// Tokens whose request got its previous one in the pass before, and the sum of their modelled
+  /// distances: what a client would measure between tokens if nothing came late.
+  std::uint64_t token_gaps_total = 0;
+  std::uint64_t token_gap_ns_total = 0;
   friend bool operator==(const Load&, const Load&) = default;
 };
 
@@ -62,24 +70,26 @@ struct KvBlock {
   TokensHash tokens_hash{};
 };
 
-/// A change of a rank's prefix cache, in the order in which it happened. `event_id` counts from 0 per rank.
+/// A change of a rank's prefix cache, in the order in which it happened. `event_id` counts from 0
+/// per rank.
 struct KvEvent {
   enum class Kind : std::uint8_t { kStored, kRemoved };
   RankIndex rank{};
   std::uint64_t event_id = 0;
   Kind kind = Kind::kStored;
-  std::optional<BlockHash> parent;     ///< kStored: the block before the first one
-  std::vector<KvBlock> blocks;         ///< kRemoved: tokens_hash is not set
+  std::optional<BlockHash> parent;  ///< kStored: the block before the first one
+  std::vector<KvBlock> blocks;      ///< kRemoved: tokens_hash is not set
 };
 
-/// All that one engine thread has to say since its last batch: one or more passes of one or more ranks.
+/// All that one engine thread has to say since its last batch: one or more passes of one or more
+/// ranks.
 struct PassBatch {
   std::vector<Admission> admissions;  ///< before any output of the same request
   std::vector<Output> outputs;
   std::vector<Failure> failures;
   std::vector<Load> loads;  ///< the latest value of each rank that changed
-  /// Destroyed with the batch: tells the engine that its outputs were dealt with. An engine that runs ahead of its reader
-  /// pauses when too many outputs are under way. May be null.
+  /// Destroyed with the batch: tells the engine that its outputs were dealt with. An engine that
+  /// runs ahead of its reader pauses when too many outputs are under way. May be null.
   std::shared_ptr<const void> credit;
 };
 

@@ -44,8 +44,8 @@ class ModelFolder : public ::testing::Test {
 TEST_F(ModelFolder, FillsFilesAndContextLength) {
   const auto card = LoadModelFolder(Folder(), std::nullopt);
   ASSERT_TRUE(card.has_value()) << card.error().message;
-  EXPECT_EQ(card->display_name, "Tiny");
-  EXPECT_EQ(card->slug, "tiny");
+  EXPECT_EQ(card->display_name, Folder());
+  EXPECT_EQ(card->slug, Slugify(Folder()));
   EXPECT_FALSE(card->source_path.has_value());
   EXPECT_EQ(card->architectural_max_context_length, 2048U);
   ASSERT_TRUE(card->tokenizer.has_value());
@@ -62,16 +62,19 @@ TEST_F(ModelFolder, GivenNameIsServedInstead) {
   ASSERT_TRUE(card.has_value());
   EXPECT_EQ(card->display_name, "Org/Model");
   EXPECT_EQ(card->slug, "org_model");
+  EXPECT_FALSE(card->source_path.has_value());
+  EXPECT_EQ(card->config->path, Folder() + "/config.json");
 }
 
-TEST_F(ModelFolder, NameComesFromThePathAsGiven) {
-  EXPECT_EQ(LoadModelFolder(Folder() + "/", std::nullopt)->display_name, "Tiny");
-  EXPECT_EQ(LoadModelFolder(Folder() + "/.", std::nullopt)->display_name, "Tiny");
+// As the 1.3.0 mocker: --model-path DIR/link/ gave the display name "DIR/link/" and the paths of
+// the folder behind the link.
+TEST_F(ModelFolder, NameIsThePathAsTypedAndFilesAreCanonical) {
   fs::create_symlink(root_ / "Tiny", root_ / "linked");
-  const auto linked = LoadModelFolder((root_ / "linked").string(), std::nullopt);
-  ASSERT_TRUE(linked.has_value());
-  EXPECT_EQ(linked->display_name, "linked");
-  EXPECT_EQ(linked->config->path, Folder() + "/config.json");
+  const std::string typed = (root_ / "linked").string() + "/";
+  const auto card = LoadModelFolder(typed, std::nullopt);
+  ASSERT_TRUE(card.has_value());
+  EXPECT_EQ(card->display_name, typed);
+  EXPECT_EQ(card->config->path, Folder() + "/config.json");
 }
 
 TEST_F(ModelFolder, LinkedFilesKeepTheirNames) {

@@ -97,9 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
                           Garbage{"huge_lengths", std::string(24, '\xFF')},
                           Garbage{"long_header", Frame(std::string(60'000, ' '), "")}),
         ::testing::Bool()),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) +
-             (std::get<1>(info.param) ? "_after_data" : "_first");
+    [](const auto& one) {
+      return std::string(std::get<0>(one.param).name) +
+             (std::get<1>(one.param) ? "_after_data" : "_first");
     });
 
 TEST(ResponseFault, AStopBehindGarbageDoesNotCount) {

@@ -1,6 +1,8 @@
 // Bytes <-> structs of the request and response planes. Pure, any thread.
 #pragma once
 
+#include "understudy/base/result.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,8 +10,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "understudy/base/result.h"
 
 namespace understudy::transport {
 
@@ -21,7 +21,8 @@ struct DecodeLimits {
 };
 inline constexpr std::size_t kControlHeaderBytesMax = 131072;
 
-// ---- two-part frame: u64 header bytes | u64 body bytes | u64 checksum (0 = none), big-endian, then header, then body ----
+// ---- two-part frame: u64 header bytes | u64 body bytes | u64 checksum (0 = none), big-endian,
+// then header, then body ----
 
 inline constexpr std::size_t kTwoPartHeadBytes = 24;
 struct TwoPartHead {
@@ -29,8 +30,10 @@ struct TwoPartHead {
   std::uint64_t body_bytes = 0;
   std::uint64_t checksum = 0;
 };
-/// kTruncated: fewer than 24 bytes; kMalformed: header over kControlHeaderBytesMax or body over `body_bytes_max`.
-[[nodiscard]] Result<TwoPartHead> ParseTwoPartHead(std::string_view bytes, std::size_t body_bytes_max);
+/// kTruncated: fewer than 24 bytes; kMalformed: header over kControlHeaderBytesMax or body over
+/// `body_bytes_max`.
+[[nodiscard]] Result<TwoPartHead> ParseTwoPartHead(std::string_view bytes,
+                                                   std::size_t body_bytes_max);
 
 struct TwoPartView {
   std::string_view header;
@@ -53,9 +56,11 @@ struct RequestControl {
   std::string subject;    ///< goes into the handshake
   std::string context;
   std::string stream_type;
-  std::optional<std::string> unknown_codec;  ///< payload_codec as sent, when it is neither json nor msgpack
+  std::optional<std::string>
+      unknown_codec;  ///< payload_codec as sent, when it is neither json nor msgpack
 };
-/// kMalformed names the field. An unknown payload_codec is not an error here: the peer can still be answered (in JSON).
+/// kMalformed names the field. An unknown payload_codec is not an error here: the peer can still be
+/// answered (in JSON).
 [[nodiscard]] Result<RequestControl> ParseRequestControl(std::string_view json);
 /// For clients: single_in, many_out.
 [[nodiscard]] std::string EncodeRequestControl(const RequestControl& control);
@@ -69,16 +74,19 @@ struct PreprocessedRequest {
   std::optional<std::uint32_t> min_tokens;
   std::optional<bool> ignore_eos;
   std::vector<std::string> annotations;
-  std::optional<std::uint32_t> dp_rank;      ///< routing.dp_rank
+  std::optional<std::uint32_t> dp_rank;  ///< routing.dp_rank
   std::optional<std::uint64_t> backend_instance_id;
   bool has_bootstrap_info = false;
-  std::optional<std::string> handoff_id;     ///< bootstrap_info.handoff_id
+  std::optional<std::string> handoff_id;  ///< bootstrap_info.handoff_id
   std::optional<double> request_timestamp_ms;
-  bool health_check = false;                 ///< `_HEALTH_CHECK`
+  bool health_check = false;  ///< `_HEALTH_CHECK`
 };
-/// Unknown keys are skipped, missing and null optional keys defaulted. kMalformed: not UTF-8, wrong type, nested too deep, bytes
-/// after the value; kUnsupported: over a limit. The text names the field and is fit for the client.
-[[nodiscard]] Result<PreprocessedRequest> DecodeRequest(PayloadCodec codec, std::string_view body, const DecodeLimits& limits);
+/// Unknown keys are skipped, missing and null optional keys defaulted. kMalformed: not UTF-8, wrong
+/// type, nested too deep, bytes after the value; kUnsupported: over a limit. The text names the
+/// field and is fit for the client.
+[[nodiscard]] Result<PreprocessedRequest> DecodeRequest(PayloadCodec codec,
+                                                        std::string_view body,
+                                                        const DecodeLimits& limits);
 /// For clients and tests: the keys above that are set.
 [[nodiscard]] std::string EncodeRequest(PayloadCodec codec, const PreprocessedRequest& request);
 
@@ -91,31 +99,49 @@ struct Usage {
 };
 /// Header-only frames.
 void AppendHandshake(std::string& out, std::string_view subject);
-void AppendPrologue(std::string& out);                                   ///< {"error":null}
-void AppendErrorPrologue(std::string& out, std::string_view text);       ///< {"error":"..."}
+void AppendPrologue(std::string& out);                              ///< {"error":null}
+void AppendErrorPrologue(std::string& out, std::string_view text);  ///< {"error":"..."}
 void AppendSentinel(std::string& out);
-/// Data frames: one token ({"data":{"data":{"token_ids":[t]}},"complete_final":false}); no allocation beyond `out` growing.
+/// Data frames: one token ({"data":{"data":{"token_ids":[t]}},"complete_final":false}); no
+/// allocation beyond `out` growing.
 void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token);
 void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token, const Usage& usage);
-/// Empty token list with finish_reason ("length", "stop", "cancelled", ...) and, if given, completion_usage.
-void AppendFinish(std::string& out, PayloadCodec codec, std::string_view finish_reason, const Usage* usage);
+/// Empty token list with finish_reason ("length", "stop", "cancelled", ...) and, if given,
+/// completion_usage.
+void AppendFinish(std::string& out,
+                  PayloadCodec codec,
+                  std::string_view finish_reason,
+                  const Usage* usage);
 /// finish_reason {"error": text}: an error of the engine about this request.
 void AppendFinishError(std::string& out, PayloadCodec codec, std::string_view text);
-/// Annotated event "error" with error {error_type, message}: a refusal that keeps the worker routable (wire.md 6.4).
-void AppendErrorItem(std::string& out, PayloadCodec codec, std::string_view error_type, std::string_view text);
+/// Annotated event "error" with error {error_type, message}: a refusal that keeps the worker
+/// routable (wire.md 6.4).
+void AppendErrorItem(std::string& out,
+                     PayloadCodec codec,
+                     std::string_view error_type,
+                     std::string_view text);
 void AppendCompleteFinal(std::string& out, PayloadCodec codec);
 
 /// What a client reads from one frame of a response stream.
 struct ResponseFrame {
-  enum class Kind : std::uint8_t { kHandshake, kPrologue, kErrorPrologue, kItem, kErrorItem, kCompleteFinal, kSentinel };
+  enum class Kind : std::uint8_t {
+    kHandshake,
+    kPrologue,
+    kErrorPrologue,
+    kItem,
+    kErrorItem,
+    kCompleteFinal,
+    kSentinel
+  };
   Kind kind = Kind::kItem;
   std::string subject;                   ///< kHandshake
   std::vector<std::uint32_t> token_ids;  ///< kItem
   std::optional<std::string> finish_reason;
   std::optional<Usage> usage;
-  std::string error;                     ///< text of kErrorPrologue, kErrorItem, or of finish_reason {"error"}
+  std::string error;  ///< text of kErrorPrologue, kErrorItem, or of finish_reason {"error"}
 };
-[[nodiscard]] Result<ResponseFrame> DecodeResponseFrame(PayloadCodec codec, const TwoPartView& frame);
+[[nodiscard]] Result<ResponseFrame> DecodeResponseFrame(PayloadCodec codec,
+                                                        const TwoPartView& frame);
 
 // ---- control frames of the frontend on a response connection ----
 

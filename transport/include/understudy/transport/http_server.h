@@ -1,13 +1,13 @@
 // A small HTTP/1.1 server on the loop, for the status routes.
 #pragma once
 
+#include "understudy/base/result.h"
+#include "understudy/transport/loop.h"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include "understudy/base/result.h"
-#include "understudy/transport/loop.h"
 
 namespace understudy::transport {
 
@@ -35,9 +35,13 @@ class HttpServer {
   [[nodiscard]] virtual std::string address() const = 0;  ///< host:port it listens on
 };
 
-/// `handler` runs on the loop and answers at once. Errors: kUnavailable when the address cannot be bound (text names it).
-/// Malformed or oversized requests get 400, 413 or 431 and are closed; keep-alive and HEAD are served.
-[[nodiscard]] Result<std::unique_ptr<HttpServer>> ServeHttp(Loop& loop, const std::string& host, std::uint16_t port,
-                                                            std::function<HttpResponse(const HttpRequest&)> handler);
+/// `handler` runs on the loop and answers at once. Errors: kUnavailable when the address cannot be
+/// bound (text names it). Malformed or oversized requests get 400, 413 or 431 and are closed;
+/// keep-alive and HEAD are served.
+[[nodiscard]] Result<std::unique_ptr<HttpServer>> ServeHttp(
+    Loop& loop,
+    const std::string& host,
+    std::uint16_t port,
+    std::function<HttpResponse(const HttpRequest&)> handler);
 
 }  // namespace understudy::transport

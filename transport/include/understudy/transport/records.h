@@ -1,14 +1,14 @@
 // Discovery records and the model card. Pure, any thread (LoadModelFolder reads files).
 #pragma once
 
+#include "understudy/base/result.h"
+#include "understudy/transport/discovery.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "understudy/base/result.h"
-#include "understudy/transport/discovery.h"
 
 namespace understudy::transport {
 
@@ -22,17 +22,17 @@ struct EndpointName {
   std::string endpoint;
   [[nodiscard]] std::string Dotted() const { return ns + "." + component + "." + endpoint; }
 };
-/// `dyn://ns.component.endpoint`, the prefix optional. kInvalidConfig: `Invalid in= option '<text>'` for a wrong form, or the name
-/// that breaks ^[a-z0-9-_]+$ .
+/// `dyn://ns.component.endpoint`, the prefix optional. kInvalidConfig: `Invalid in= option
+/// '<text>'` for a wrong form, or the name that breaks ^[a-z0-9-_]+$ .
 [[nodiscard]] Result<EndpointName> ParseEndpointName(std::string_view text);
 
 struct InstanceRecord {
   EndpointName name;
   std::uint64_t instance_id = 0;
-  std::string transport_kind = "nats_tcp";           ///< or "tcp"
-  std::string transport_value;                       ///< subject, or host:port/path
-  std::optional<std::string> device_type;            ///< "cuda", "cpu"
-  std::optional<std::string> request_plane_codec;    ///< 1.6: "json", "msgpack"
+  std::string transport_kind = "nats_tcp";         ///< or "tcp"
+  std::string transport_value;                     ///< subject, or host:port/path
+  std::optional<std::string> device_type;          ///< "cuda", "cpu"
+  std::optional<std::string> request_plane_codec;  ///< 1.6: "json", "msgpack"
 };
 [[nodiscard]] Record EncodeInstance(const InstanceRecord& instance);
 [[nodiscard]] Result<InstanceRecord> DecodeInstance(std::string_view json);
@@ -53,7 +53,8 @@ struct CardFile {
   std::optional<std::uint64_t> size;
 };
 
-/// The model deployment card. Source: wire.md 3; dynamo-llm model_card.rs, vectors/wire/mdc_sum.json.
+/// The model deployment card. Source: wire.md 3; dynamo-llm model_card.rs,
+/// vectors/wire/mdc_sum.json.
 struct ModelCard {
   std::string display_name;
   std::string slug;
@@ -76,11 +77,15 @@ struct ModelCard {
 };
 /// Lower case; every character outside a-z 0-9 - _ becomes `_`; leading `_` removed.
 [[nodiscard]] std::string Slugify(std::string_view name);
-/// Fills the files, checksums and context length from a local model folder (config.json, tokenizer.json, ...).
-/// kInvalidConfig names the folder or file.
-[[nodiscard]] Result<ModelCard> LoadModelFolder(const std::string& folder, const std::optional<std::string>& name);
-[[nodiscard]] std::string EncodeCard(const ModelCard& card);  ///< card_json, the key order of the real mocker
-[[nodiscard]] Record EncodeModel(const EndpointName& name, std::uint64_t instance_id, const ModelCard& card);
+/// Fills the files, checksums and context length from a local model folder (config.json,
+/// tokenizer.json, ...). kInvalidConfig names the folder or file.
+[[nodiscard]] Result<ModelCard> LoadModelFolder(const std::string& folder,
+                                                const std::optional<std::string>& name);
+[[nodiscard]] std::string EncodeCard(
+    const ModelCard& card);  ///< card_json, the key order of the real mocker
+[[nodiscard]] Record EncodeModel(const EndpointName& name,
+                                 std::uint64_t instance_id,
+                                 const ModelCard& card);
 /// The bytes that are hashed, and the hash in hex, as the frontend computes it.
 [[nodiscard]] std::string MdcSumInput(const ModelCard& card);
 [[nodiscard]] std::string MdcSum(const ModelCard& card);

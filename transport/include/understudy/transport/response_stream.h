@@ -1,15 +1,15 @@
 // The call-home response plane: one TCP connection per request, dialled by the worker.
 #pragma once
 
+#include "understudy/base/result.h"
+#include "understudy/transport/loop.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-
-#include "understudy/base/result.h"
-#include "understudy/transport/loop.h"
 
 namespace understudy::transport {
 
@@ -37,17 +37,21 @@ class ResponseStream {
   virtual void Append(std::string_view frames) = 0;
   /// One write of all that was appended (the rest follows when the socket takes it).
   virtual void Flush() = 0;
-  /// After the last frame (sentinel included) was appended: flush, wait for the peer's FIN up to kFinWait, close.
+  /// After the last frame (sentinel included) was appended: flush, wait for the peer's FIN up to
+  /// kFinWait, close.
   virtual void Finish() = 0;
   /// Closes now; what was not written is dropped. `on_end` is not called.
   virtual void Abort() = 0;
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
 };
 
-/// Dials `address` (host:port, [v6]:port, or unbracketed v6:port as a 1.3.0 frontend writes it; TCP_NODELAY).
-/// `on_end` is called once, from the loop, never from inside a member; the stream may be destroyed in it.
+/// Dials `address` (host:port, [v6]:port, or unbracketed v6:port as a 1.3.0 frontend writes it;
+/// TCP_NODELAY). `on_end` is called once, from the loop, never from inside a member; the stream may
+/// be destroyed in it.
 [[nodiscard]] std::unique_ptr<ResponseStream> DialResponseStream(
-    Loop& loop, const std::string& address, std::function<void(StreamEnd, const std::string& text)> on_end);
+    Loop& loop,
+    const std::string& address,
+    std::function<void(StreamEnd, const std::string& text)> on_end);
 
 /// "host:port" with brackets optional: split at the last colon. kMalformed when there is no port.
 struct HostPort {
@@ -69,6 +73,8 @@ class ResponseListener {
   virtual void CloseConnection(std::uint64_t connection) = 0;
 };
 [[nodiscard]] Result<std::unique_ptr<ResponseListener>> ListenForResponses(
-    Loop& loop, const std::string& host, std::function<void(const ResponseListener::Peer&)> on_bytes);
+    Loop& loop,
+    const std::string& host,
+    std::function<void(const ResponseListener::Peer&)> on_bytes);
 
 }  // namespace understudy::transport

@@ -1,0 +1,1 @@
+"""Pieces of the comparison of workers: child processes, servers, scenarios, figures, output."""
