@@ -21,6 +21,7 @@ namespace understudy::transport {
 namespace {
 
 constexpr int kDrainMax = 256;                      // messages of one subscription per wake; then look again
+constexpr std::int64_t kSpentBytesMax = 4 << 20;     // of handled messages that wait for the end of a drain
 constexpr int kPendingMessagesMax = 65'536;         // per subscription, inside the library
 constexpr int kPendingBytesMax = 256 << 20;
 constexpr Nanoseconds kHelperPatience = std::chrono::milliseconds(50);  // between looks for a Connect that does not end
@@ -53,7 +54,9 @@ class Client final : public NatsClient {
     DropLink();
     if (helper_.joinable()) {
       while (helper_over_.wait_for(kHelperPatience) != std::future_status::ready) {
-        EndPendingConnects(server_ports_);
+        if (connecting_) {
+          EndPendingConnects(server_ports_);
+        }
       }
       helper_.join();
     }
@@ -191,6 +194,7 @@ class Client final : public NatsClient {
         once();
         return;
       }
+      link_->Detach();  // the loop reads no more: the library closes the descriptor without asking whether somebody does
       StartHelper([link = link_] { link->CloseBlocking(); }, [this, once] {
         DropLink();
         once();
@@ -232,6 +236,7 @@ class Client final : public NatsClient {
   }
 
   void OpenLink() {
+    connecting_ = true;
     GuardConnect(options_.connect_timeout * (2 * std::max<std::int64_t>(1, std::ssize(server_ports_))));
     auto link = std::make_shared<NatsLink>(native_);
     auto outcome = std::make_shared<std::pair<natsStatus, std::string>>(NATS_OK, "");
@@ -249,6 +254,7 @@ class Client final : public NatsClient {
           }
         },
         [this, link, outcome] {
+          connecting_ = false;
           connect_timer_->Cancel();
           LinkOpened(link, outcome->first, outcome->second);
         });
@@ -357,6 +363,8 @@ class Client final : public NatsClient {
     for (const auto id : drain_ids_) {
       more = DrainOne(id) || more;
     }
+    spent_.clear();
+    spent_bytes_ = 0;
     if (more) {
       asio::post(native_, [this, alive = alive_, link = link_] {
         if (*alive && link_ == link && Drain()) {
@@ -393,12 +401,17 @@ class Client final : public NatsClient {
         return false;
       }
       Deliver(it->second.handler, raw);
+      if (spent_bytes_ > kSpentBytesMax) {
+        spent_.clear();
+        spent_bytes_ = 0;
+      }
     }
     return true;
   }
 
-  static void Deliver(const std::shared_ptr<Handler>& handler, natsMsg* raw) {
-    const std::unique_ptr<natsMsg, MsgDeleter> message(raw);
+  void Deliver(const std::shared_ptr<Handler>& handler, natsMsg* raw) {
+    spent_.emplace_back(raw);
+    spent_bytes_ += natsMsg_GetDataLength(raw);
     const char* reply = natsMsg_GetReply(raw);
     const auto keep = handler;  // the handler may unsubscribe itself
     (*keep)(NatsMessage{natsMsg_GetSubject(raw),
@@ -457,11 +470,14 @@ class Client final : public NatsClient {
   NatsOptions options_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // read by posts that may outlive this object
   std::shared_ptr<NatsLink> link_;
-  bool up_ = false, closing_ = false, helper_busy_ = false;
+  bool up_ = false, closing_ = false, helper_busy_ = false, connecting_ = false;
   std::function<void(Status)> first_;
   std::function<void(Event, const std::string&)> listener_;
   std::map<SubscriptionId, Entry> subscriptions_;
   std::vector<SubscriptionId> drain_ids_;
+  // Handled messages, destroyed together: the library wakes a thread of its own for each that is destroyed alone.
+  std::vector<std::unique_ptr<natsMsg, MsgDeleter>> spent_;
+  std::int64_t spent_bytes_ = 0;
   SubscriptionId last_id_ = 0;
   std::deque<std::shared_ptr<FlushWaiter>> flushes_;
   std::string flush_inbox_;

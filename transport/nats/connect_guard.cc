@@ -10,8 +10,8 @@
 #include <netinet/in.h>
 #include <string>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <system_error>
+#include <utility>
 
 namespace understudy::transport {
 namespace {
@@ -31,10 +31,13 @@ std::uint16_t PeerPort(int fd) {
   return ntohs(in.sin_port);
 }
 
-/// 0 when `fd` is no socket.
-ino_t SocketInode(int fd) {
-  struct stat info {};
-  return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+/// `socket:[<inode>]`, or empty when `fd` is no socket (any more). Asked by name: the descriptor
+/// may be another thread's.
+std::string SocketName(int fd) {
+  std::error_code failure;
+  auto name =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), failure).string();
+  return !failure && name.starts_with("socket:") ? name : std::string();
 }
 
 }  // namespace
@@ -53,7 +56,7 @@ std::vector<std::uint16_t> NatsPorts(std::string_view urls) {
 }
 
 void EndPendingConnects(const std::vector<std::uint16_t>& server_ports) {
-  std::map<ino_t, std::vector<int>> sockets;
+  std::map<std::string, std::vector<int>> sockets;
   std::error_code failure;
   for (auto it = std::filesystem::directory_iterator("/proc/self/fd", failure);
        !failure && it != std::filesystem::directory_iterator();
@@ -61,15 +64,15 @@ void EndPendingConnects(const std::vector<std::uint16_t>& server_ports) {
     const auto name = it->path().filename().string();
     int fd = -1;
     std::from_chars(name.data(), name.data() + name.size(), fd);
-    if (const auto inode = fd < 0 ? 0 : SocketInode(fd); inode != 0) {
-      sockets[inode].push_back(fd);
+    if (auto socket = SocketName(fd); !socket.empty()) {
+      sockets[std::move(socket)].push_back(fd);
     }
   }
-  for (const auto& [inode, descriptors] : sockets) {
+  for (const auto& [socket, descriptors] : sockets) {
     const int fd = descriptors.front();
     if (descriptors.size() == 1 &&
         std::count(server_ports.begin(), server_ports.end(), PeerPort(fd)) > 0 &&
-        SocketInode(fd) == inode) {
+        SocketName(fd) == socket) {
       ::shutdown(fd, SHUT_RDWR);
     }
   }

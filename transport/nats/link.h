@@ -45,7 +45,7 @@ class NatsLink : public std::enable_shared_from_this<NatsLink> {
   void Resume() { ArmRead(); }
   /// On the loop: forget the owner; no callback runs afterwards.
   void Detach();
-  /// From a helper thread while the loop turns (it waits for an answer that only the loop can read).
+  /// From a helper thread, after Detach: with bytes unsent it waits up to half a second for an answer that nobody reads any more.
   void CloseBlocking() { natsConnection_Close(connection_); }
 
   [[nodiscard]] natsConnection* get() const { return connection_; }

@@ -327,7 +327,7 @@ void Caller::Interrupt() {
     return;
   }
   while (!sessions_.empty()) {
-    Finish(*sessions_.begin()->second, End::kInterrupted, "interrupted");
+    Finish(*sessions_.begin()->second, End::kInterrupted, "by a signal");
   }
   StartNext();
 }

@@ -112,7 +112,7 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
   request.rank = stream.rank;
   request.prompt = std::move(admitted.request.token_ids);
   request.output_tokens_max = admitted.output_tokens_max;
-  if (auto taken = engine_.Submit(std::move(request)); !taken) {
+  if (auto taken = engine_.SubmitQuietly(std::move(request)); !taken) {
     const auto rank = stream.rank;
     table_.Close(stream);
     if (taken.error().code == Errc::kOverloaded) {
@@ -123,6 +123,7 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
     }
     return;
   }
+  WakeEngineSoon();
   Ack(message, "");
   target.probe->StreamOpened();
   Dial(stream, control);
@@ -134,6 +135,15 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
          {"prompt_tokens", std::to_string(stream.prompt_tokens)},
          {"max_tokens", std::to_string(stream.output_tokens_max)},
          {"dp_rank", std::to_string(dp_rank)}});
+  }
+}
+
+void RequestPath::WakeEngineSoon() {
+  if (!std::exchange(wake_posted_, true)) {  // once per loop turn: requests come in bursts
+    loop_.Post([this] {
+      wake_posted_ = false;
+      engine_.Wake();
+    });
   }
 }
 

@@ -73,6 +73,7 @@ class RequestPath final : public engine::EngineSink {
 
   void Serve(std::uint32_t worker, const transport::NatsMessage& message, const transport::RequestControl& control,
              std::string_view body, TimePoint received);
+  void WakeEngineSoon();
   void Ack(const transport::NatsMessage& message, std::string_view text);
   void RefuseForLoad(std::uint32_t worker, const transport::NatsMessage& message, const transport::RequestControl& control,
                      RankIndex rank);
@@ -105,6 +106,7 @@ class RequestPath final : public engine::EngineSink {
   std::function<void()> on_idle_;
   int batches_unflushed_ = 0;
   bool load_refused_ = false;
+  bool wake_posted_ = false;
   RankIndex refused_rank_{};
 };
 

@@ -64,6 +64,9 @@ void EngineThread::Run() {
         continue;
       }
       deadline = host_.NextDeadline();
+      if (deadline.has_value() && *deadline <= clock_.Now()) {
+        continue;  // free running: a wait would cost more than the pass
+      }
     }
     mailbox_.Drain(commands_, deadline);
     ApplyCommands();

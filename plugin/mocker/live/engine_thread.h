@@ -36,6 +36,17 @@ class EngineThread {
   [[nodiscard]] bool Push(engine::Request request) {
     return mailbox_.Push(Command(std::move(request)));
   }
+  /// The same, but a waiting thread sleeps on until Wake.
+  [[nodiscard]] bool PushQuietly(engine::Request request) {
+    quiet_.store(true, std::memory_order_relaxed);
+    return mailbox_.PushQuietly(Command(std::move(request)));
+  }
+  /// Any thread, cheap when nothing was pushed quietly.
+  void Wake() {
+    if (quiet_.load(std::memory_order_relaxed) && quiet_.exchange(false)) {
+      mailbox_.Wake();
+    }
+  }
   bool Push(CancelCommand cancel) { return mailbox_.PushReserved(Command(cancel)); }
   bool Push(DumpCommand dump) { return mailbox_.PushReserved(Command(std::move(dump))); }
 
@@ -52,6 +63,7 @@ class EngineThread {
   Mailbox<Command> mailbox_;
   std::vector<Command> commands_;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> quiet_{false};  ///< something was pushed quietly since the last Wake
   std::thread thread_;
 };
 

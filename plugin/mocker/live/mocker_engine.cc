@@ -44,7 +44,19 @@ class MockerEngine final : public engine::Engine {
 
   [[nodiscard]] const engine::Traits& traits() const override { return traits_; }
   [[nodiscard]] Status Start(engine::EngineSink& sink) override;
-  [[nodiscard]] Status Submit(engine::Request request) override;
+  [[nodiscard]] Status Submit(engine::Request request) override {
+    return Take(std::move(request), false);
+  }
+  [[nodiscard]] Status SubmitQuietly(engine::Request request) override {
+    return Take(std::move(request), true);
+  }
+  void Wake() override {
+    if (running_.load(std::memory_order_acquire)) {
+      for (const auto& thread : threads_) {
+        thread->Wake();
+      }
+    }
+  }
   void Cancel(RequestId id, RankIndex rank) override;
   [[nodiscard]] std::string DumpState() override;
   void Stop() override;
@@ -54,6 +66,7 @@ class MockerEngine final : public engine::Engine {
     return *threads_[Value(rank) % threads_.size()];
   }
   [[nodiscard]] Status Check(const engine::Request& request) const;
+  [[nodiscard]] Status Take(engine::Request request, bool quiet);
 
   const MockerOptions options_;
   const Clock& clock_;
@@ -88,7 +101,7 @@ Status MockerEngine::Start(engine::EngineSink& sink) {
   return {};
 }
 
-Status MockerEngine::Submit(engine::Request request) {
+Status MockerEngine::Take(engine::Request request, bool quiet) {
   if (!running_.load(std::memory_order_acquire)) {
     return Fail(Errc::kUnavailable, "the engine is not running");
   }
@@ -99,7 +112,10 @@ Status MockerEngine::Submit(engine::Request request) {
                 "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) +
                     " waiting requests");
   }
-  if (!ThreadOf(rank).Push(std::move(request))) {
+  auto& thread = ThreadOf(rank);
+  const bool pushed =
+      quiet ? thread.PushQuietly(std::move(request)) : thread.Push(std::move(request));
+  if (!pushed) {
     bound_.GiveBack(rank, 1);
     return running_.load(std::memory_order_acquire)
                ? Fail(Errc::kOverloaded, "the engine's mailbox is full")

@@ -1,6 +1,7 @@
 """Child processes that never outlive the run, and what /proc says about them."""
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -50,6 +51,18 @@ class Child:
             pass
         self.process.wait()
         return time.monotonic() - begin
+
+
+def free_low_port():
+    """One that fits into 15 bits: the reference reads DYN_SYSTEM_PORT as a signed 16-bit number."""
+    for port in random.sample(range(12_000, 30_000), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise Failure("no free port between 12000 and 30000")
 
 
 def free_port():

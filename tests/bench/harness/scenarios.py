@@ -89,13 +89,28 @@ def inter_token(context, streams):
     tokens = 256 if context.quick else 1024
 
     def measure(worker):
+        before = core_gaps(worker)
         figures = context.load(worker, "-c", streams, "-n", streams, "--isl", 128, "--osl", tokens, "--trace", trace)
         error = timing.error_percent(trace, 128, side_by_side=streams > 1)
         if error is None:
             raise Failure(f"{worker.peer.title}: the {streams} streams did not run side by side")
-        return {**figures, **error}
+        return {**figures, **error, **core_error(before, core_gaps(worker), figures["itl_us.mean"])}
 
     return alternate(context, [], measure)
+
+
+def core_gaps(worker):
+    """Count and sum (s) of the gaps between tokens that the worker's scheduler modelled; None when it doesn't say."""
+    count = worker.metric("understudy_engine_token_gaps")
+    return None if count is None else (count, worker.metric("understudy_engine_token_gap_modelled_seconds"))
+
+
+def core_error(before, after, measured_us):
+    """The measured mean gap of a run against the mean that the scheduler itself computed for the same passes."""
+    if before is None or after is None or after[0] == before[0]:
+        return {}
+    modelled_ms = (after[1] - before[1]) / (after[0] - before[0]) * 1000
+    return {"itl_core_error_pct": (measured_us / 1000 / modelled_ms - 1) * 100, "itl_core_ms": modelled_ms}
 
 
 def start_up(context):

@@ -5,12 +5,14 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import time
+import urllib.request
 
-from harness.processes import Child, Failure, free_port, until
+from harness.processes import Child, Failure, free_low_port, free_port, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 REQUIREMENTS = ROOT / "tests/conformance/venv/requirements-r13.txt"
@@ -131,9 +133,10 @@ class Worker:
         Worker.count += 1
         self.peer, self.servers = peer, servers
         self.namespace = f"bench{Worker.count}"
+        self.status_port = free_low_port()
         env = {key: value for key, value in os.environ.items() if not key.startswith(("DYN_", "NATS_", "ETCD_"))}
         env.update(NATS_SERVER=servers.nats_url, ETCD_ENDPOINTS=servers.etcd_url, DYN_NAMESPACE=self.namespace,
-                   HF_HUB_OFFLINE="1", DYN_LOG="warn")
+                   HF_HUB_OFFLINE="1", DYN_LOG="warn", DYN_SYSTEM_PORT=str(self.status_port))
         argv = [*peer.argv, "--model-path", MODEL, "--discovery-backend", "etcd", "--request-plane", "nats",
                 "--event-plane", "nats", *flags]
         self.child = Child(peer.title, argv, env, servers.folder / f"{peer.name}-{Worker.count}.log")
@@ -151,6 +154,14 @@ class Worker:
         found = self.servers.records(f"v1/instances/{self.namespace}/")
         subjects = [value["transport"]["nats_tcp"] for value in found.values() if value["endpoint"] == "generate"]
         return [f"{self.servers.nats_url}/{subject}" for subject in sorted(subjects)]
+
+    def metric(self, name):
+        """Sum over a family's series on the status port; None when the worker has no such family."""
+        url = f"http://127.0.0.1:{self.status_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        values = [float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}[ {{]", line)]
+        return sum(values) if values else None
 
     def stop(self):
         return self.child.stop()

@@ -4,6 +4,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 NAME = "ours"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -26,6 +28,6 @@ def version():
 def check():
     """Says in one line what is missing."""
     if not os.access(binary(), os.X_OK):
-        raise SystemExit(
+        raise pytest.UsageError(
             f"conformance: no worker at {binary()}: run ./dev build or set UNDERSTUDY_BIN"
         )

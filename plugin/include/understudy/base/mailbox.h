@@ -23,11 +23,28 @@ class Mailbox {
   Mailbox(std::size_t capacity, std::size_t reserve) : capacity_(capacity), reserve_(reserve) {}
 
   /// Any thread, never waits for room. False when full or closed: `item` is then untouched.
-  [[nodiscard]] bool Push(T&& item) { return PushWithin(std::move(item), capacity_); }
+  [[nodiscard]] bool Push(T&& item) { return PushWithin(std::move(item), capacity_, true); }
+
+  /// The same, but a consumer that waits sleeps on until Wake, another push, or its deadline.
+  [[nodiscard]] bool PushQuietly(T&& item) {
+    return PushWithin(std::move(item), capacity_, false);
+  }
+
+  /// Any thread: ends the wait of a consumer that has something to take.
+  void Wake() {
+    bool wake = false;
+    {
+      const std::lock_guard lock(mutex_);
+      wake = !items_.empty() && std::exchange(waiting_, false);
+    }
+    if (wake) {
+      wake_.notify_one();
+    }
+  }
 
   /// The same, with the reserved places.
   [[nodiscard]] bool PushReserved(T&& item) {
-    return PushWithin(std::move(item), capacity_ + reserve_);
+    return PushWithin(std::move(item), capacity_ + reserve_, true);
   }
 
   /// Any thread. Nothing can be pushed any more; the consumer wakes up. Idempotent.
@@ -73,7 +90,7 @@ class Mailbox {
   }
 
  private:
-  bool PushWithin(T&& item, std::size_t limit) {
+  bool PushWithin(T&& item, std::size_t limit, bool loud) {
     bool wake = false;
     {
       const std::lock_guard lock(mutex_);
@@ -82,7 +99,7 @@ class Mailbox {
       }
       items_.push_back(std::move(item));
       news_.store(true, std::memory_order_relaxed);
-      wake = std::exchange(waiting_, false);
+      wake = loud && std::exchange(waiting_, false);
     }
     if (wake) {
       wake_.notify_one();

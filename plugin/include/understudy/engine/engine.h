@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace understudy::engine {
@@ -45,6 +46,11 @@ class Engine {
   /// of another length; kUnavailable: not running. After success every outcome comes through the
   /// sink.
   [[nodiscard]] virtual Status Submit(Request request) = 0;
+
+  /// Like Submit, for bursts: the engine may sleep until Wake, which must follow. Default: Submit.
+  [[nodiscard]] virtual Status SubmitQuietly(Request request) { return Submit(std::move(request)); }
+  /// Any thread: starts what SubmitQuietly left.
+  virtual void Wake() {}
 
   /// Any thread, does not block, idempotent; an unknown id is fine. The request's blocks are free
   /// before the rank's next pass begins. Outputs that were under way may still arrive.
