@@ -1,15 +1,5 @@
 #include "worker/app.h"
 
-#include <csignal>
-#include <cstdio>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "understudy/base/clock.h"
 #include "understudy/mocker/mocker_engine.h"
 #include "understudy/transport/discovery.h"
@@ -26,6 +16,16 @@
 #include "worker/registration/registration.h"
 #include "worker/request_path/request_path.h"
 #include "worker/request_path/service_info.h"
+
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace understudy::worker {
 namespace {
@@ -50,7 +50,8 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, c
   options.max_num_batched_tokens = static_cast<std::uint64_t>(o.max_num_batched_tokens);
   options.enable_prefix_caching = o.enable_prefix_caching;
   options.enable_chunked_prefill = o.enable_chunked_prefill;
-  options.preemption_mode = o.preemption_mode == "fifo" ? mocker::PreemptionMode::kFifo : mocker::PreemptionMode::kLifo;
+  options.preemption_mode =
+      o.preemption_mode == "fifo" ? mocker::PreemptionMode::kFifo : mocker::PreemptionMode::kLifo;
   options.speedup_ratio = o.speedup_ratio;
   options.decode_speedup_ratio = o.decode_speedup_ratio;
   options.startup_time = std::chrono::duration<double>(o.startup_time_s.value_or(0));
@@ -65,7 +66,11 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, c
 class App {
  public:
   App(WorkerConfig config, const Environment& env)
-      : config_(std::move(config)), env_(env), loop_(transport::Loop::New()), metrics_(Metrics::New()), started_(clock_.Now()),
+      : config_(std::move(config)),
+        env_(env),
+        loop_(transport::Loop::New()),
+        metrics_(Metrics::New()),
+        started_(clock_.Now()),
         startup_timer_(loop_->NewTimer()) {}
 
   int Run() {
@@ -94,7 +99,8 @@ class App {
     } else {
       card_ = std::move(*card);
     }
-    auto profile = MakeReleaseProfile(config_.options.dynamo_release, config_.endpoint, RandomU64());
+    auto profile =
+        MakeReleaseProfile(config_.options.dynamo_release, config_.endpoint, RandomU64());
     auto discovery = OpenDiscovery(*loop_, config_.options.discovery_backend, env_);
     if (!profile || !discovery) {
       FailStart(!profile ? profile.error() : discovery.error());
@@ -110,16 +116,22 @@ class App {
       return;
     }
     auto served = transport::ServeHttp(
-        *loop_, config_.status_host, config_.status_port,
+        *loop_,
+        config_.status_host,
+        config_.status_port,
         StatusRoutes(
-            config_, [this] { return health_; },
+            config_,
+            [this] { return health_; },
             [this] {
               metrics_->NatsMessagesDropped(requests_ ? requests_->messages_dropped() : 0);
               return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count());
             },
             [this] { return Uptime(); }));
     if (!served) {  // as the reference: the worker goes on without its status server
-      Log(LogLevel::kError, kTarget, "status server not started", {{"error", served.error().message}});
+      Log(LogLevel::kError,
+          kTarget,
+          "status server not started",
+          {{"error", served.error().message}});
       return;
     }
     status_ = std::move(*served);
@@ -127,7 +139,9 @@ class App {
 
   void ConnectNats(std::unique_ptr<transport::Discovery> discovery) {
     auto options = NatsFromEnvironment(env_);
-    Log(LogLevel::kInfo, kTarget, "starting",
+    Log(LogLevel::kInfo,
+        kTarget,
+        "starting",
         {{"nats_server", options.url},
          {"nats_server_from", Text(env_, "NATS_SERVER", "").empty() ? "default" : "NATS_SERVER"},
          {"request_plane", config_.options.request_plane},
@@ -157,20 +171,27 @@ class App {
 
   void WatchNats() {
     const auto watch = [this](transport::NatsClient& client, const char* name) {
-      client.OnEvent([this, name, &client](transport::NatsClient::Event event, const std::string& text) {
-        using Event = transport::NatsClient::Event;
-        if (event == Event::kDropped) {
-          metrics_->NatsDropped();
-          Log(LogLevel::kWarn, kTarget, "NATS connection lost, reconnecting", {{"connection", name}, {"reason", text}});
-        } else if (event == Event::kConnected) {
-          Log(LogLevel::kInfo, kTarget, "NATS reconnected", {{"connection", name}, {"server", text}});
-          if (&client == events_.get() && load_) {
-            load_->SayAllAgain();
-          }
-        } else {
-          Log(LogLevel::kDebug, kTarget, text, {{"connection", name}});
-        }
-      });
+      client.OnEvent(
+          [this, name, &client](transport::NatsClient::Event event, const std::string& text) {
+            using Event = transport::NatsClient::Event;
+            if (event == Event::kDropped) {
+              metrics_->NatsDropped();
+              Log(LogLevel::kWarn,
+                  kTarget,
+                  "NATS connection lost, reconnecting",
+                  {{"connection", name}, {"reason", text}});
+            } else if (event == Event::kConnected) {
+              Log(LogLevel::kInfo,
+                  kTarget,
+                  "NATS reconnected",
+                  {{"connection", name}, {"server", text}});
+              if (&client == events_.get() && load_) {
+                load_->SayAllAgain();
+              }
+            } else {
+              Log(LogLevel::kDebug, kTarget, text, {{"connection", name}});
+            }
+          });
     };
     watch(*requests_, "requests");
     watch(*events_, "events");
@@ -180,7 +201,8 @@ class App {
     if (shutdown_) {
       return;
     }
-    discovery_->OnLease([this](transport::LeaseState state, const std::string& text) { OnLease(state, text); });
+    discovery_->OnLease(
+        [this](transport::LeaseState state, const std::string& text) { OnLease(state, text); });
     discovery_->Start([this](const Result<std::uint64_t>& lease) {
       if (shutdown_) {
         return;
@@ -200,10 +222,12 @@ class App {
     options.limits = config_.limits;
     options.open_streams_max = static_cast<std::size_t>(config_.options.open_streams_max);
     options.dp_size = config_.dp_size;
-    path_ = std::make_unique<RequestPath>(*loop_, *requests_, *engine_, *load_, *metrics_, clock_, options);
+    path_ = std::make_unique<RequestPath>(
+        *loop_, *requests_, *engine_, *load_, *metrics_, clock_, options);
     const auto& name = config_.endpoint;
     for (std::uint32_t i = 0; i < workers_.size(); ++i) {
-      auto& probe = metrics_->AddEndpoint(name.ns, name.component, name.endpoint, transport::HexId(workers_[i].instance_id));
+      auto& probe = metrics_->AddEndpoint(
+          name.ns, name.component, name.endpoint, transport::HexId(workers_[i].instance_id));
       path_->AddWorker(workers_[i].subject, i * config_.dp_size, &probe);
       load_->AddWorker(workers_[i].instance_id, i * config_.dp_size, config_.dp_size, &probe);
     }
@@ -211,13 +235,16 @@ class App {
       FailStart(running.error());
       return;
     }
-    startup_timer_->After(std::chrono::duration_cast<Nanoseconds>(
-                              std::chrono::duration<double>(config_.options.startup_time_s.value_or(0))),
+    startup_timer_->After(std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(
+                              config_.options.startup_time_s.value_or(0))),
                           [this] { health_.engine_started = true; });
-    ServeServiceInfo(*requests_, NewServiceIdentity(name.ns, name.component, profile_.service_version),
+    ServeServiceInfo(*requests_,
+                     NewServiceIdentity(name.ns, name.component, profile_.service_version),
                      [this] { return path_->counts(); });
     subscriptions_.push_back(requests_->Subscribe(
-        RequestSubject(workers_), "q", [this](const transport::NatsMessage& message) { path_->OnRequest(message); }));
+        RequestSubject(workers_), "q", [this](const transport::NatsMessage& message) {
+          path_->OnRequest(message);
+        }));
     requests_->Flush(kSubscribeLimit, [this](const Status& effective) {
       if (shutdown_) {
         return;
@@ -253,14 +280,23 @@ class App {
       ids += (ids.empty() ? "" : ",") + transport::HexId(worker.instance_id);
     }
     const auto status = status_ ? status_->address() : std::string("off");
-    std::printf("ready instance=%s endpoint=%s request_plane=%s event_plane=%s discovery=%s status=%s\n", ids.c_str(),
-                config_.endpoint.Dotted().c_str(), config_.options.request_plane.c_str(),
-                config_.options.event_plane.c_str(), config_.options.discovery_backend.c_str(), status.c_str());
+    std::printf(
+        "ready instance=%s endpoint=%s request_plane=%s event_plane=%s discovery=%s status=%s\n",
+        ids.c_str(),
+        config_.endpoint.Dotted().c_str(),
+        config_.options.request_plane.c_str(),
+        config_.options.event_plane.c_str(),
+        config_.options.discovery_backend.c_str(),
+        status.c_str());
     std::fflush(stdout);
-    Log(LogLevel::kInfo, kTarget, "registered",
+    Log(LogLevel::kInfo,
+        kTarget,
+        "registered",
         {{"workers", std::to_string(workers_.size())},
          {"model", card_.display_name},
-         {"start_ms", std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(Uptime()).count())}});
+         {"start_ms",
+          std::to_string(
+              std::chrono::duration_cast<std::chrono::milliseconds>(Uptime()).count())}});
   }
 
   void OnLease(transport::LeaseState state, const std::string& text) {
@@ -268,13 +304,19 @@ class App {
     lease_text_ = text;
     switch (state) {
       case LeaseState::kDegraded:
-        Log(LogLevel::kWarn, kTarget, "discovery does not answer, the lease still runs", {{"reason", text}});
+        Log(LogLevel::kWarn,
+            kTarget,
+            "discovery does not answer, the lease still runs",
+            {{"reason", text}});
         break;
       case LeaseState::kLost:
         health_.registered = false;
         metrics_->Registered(false);
         metrics_->LeaseLost();
-        Log(LogLevel::kWarn, kTarget, "lease lost, unregistered until it is granted again", {{"reason", text}});
+        Log(LogLevel::kWarn,
+            kTarget,
+            "lease lost, unregistered until it is granted again",
+            {{"reason", text}});
         if (config_.options.on_lease_loss == "exit" && !shutdown_) {
           Stop("lease lost", kExitLeaseLost);
         }

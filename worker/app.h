@@ -6,7 +6,8 @@
 
 namespace understudy::worker {
 
-/// Runs until a signal, or until start fails. Returns the exit code: 0 drained, 1 start failed, 3 lease lost with
+/// Runs until a signal, or until start fails. Returns the exit code: 0 drained, 1 start failed, 3
+/// lease lost with
 /// --on-lease-loss exit.
 [[nodiscard]] int RunWorker(WorkerConfig config, const Environment& env);
 

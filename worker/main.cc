@@ -1,9 +1,9 @@
-#include <exception>
+#include "worker/cli/commands.h"
+
 #include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
-
-#include "worker/cli/commands.h"
 
 int main(int argc, char** argv) {
   try {

@@ -1,7 +1,11 @@
-#include <nats/nats.h>
+#include "transport/loop/native.h"
+#include "transport/nats/connect_guard.h"
+#include "transport/nats/link.h"
+#include "transport/nats/options.h"
+#include "understudy/base/assert.h"
+#include "understudy/transport/nats.h"
 
 #include <algorithm>
-#include <asio/post.hpp>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -10,21 +14,19 @@
 #include <thread>
 #include <utility>
 
-#include "transport/loop/native.h"
-#include "transport/nats/connect_guard.h"
-#include "transport/nats/link.h"
-#include "transport/nats/options.h"
-#include "understudy/base/assert.h"
-#include "understudy/transport/nats.h"
+#include <asio/post.hpp>
+#include <nats/nats.h>
 
 namespace understudy::transport {
 namespace {
 
-constexpr int kDrainMax = 256;                      // messages of one subscription per wake; then look again
-constexpr std::int64_t kSpentBytesMax = 4 << 20;     // of handled messages that wait for the end of a drain
-constexpr int kPendingMessagesMax = 65'536;         // per subscription, inside the library
+constexpr int kDrainMax = 256;  // messages of one subscription per wake; then look again
+constexpr std::int64_t kSpentBytesMax =
+    4 << 20;                                 // of handled messages that wait for the end of a drain
+constexpr int kPendingMessagesMax = 65'536;  // per subscription, inside the library
 constexpr int kPendingBytesMax = 256 << 20;
-constexpr Nanoseconds kHelperPatience = std::chrono::milliseconds(50);  // between looks for a Connect that does not end
+constexpr Nanoseconds kHelperPatience =
+    std::chrono::milliseconds(50);  // between looks for a Connect that does not end
 constexpr Nanoseconds kBackoffFirst = std::chrono::milliseconds(50);
 constexpr Nanoseconds kBackoffMax = std::chrono::seconds(1);
 
@@ -37,14 +39,20 @@ struct SubDeleter {
 using SubPtr = std::unique_ptr<natsSubscription, SubDeleter>;
 
 std::span<const std::byte> BytesOf(const natsMsg* message) {
-  return std::as_bytes(std::span(natsMsg_GetData(message), static_cast<std::size_t>(natsMsg_GetDataLength(message))));
+  return std::as_bytes(std::span(natsMsg_GetData(message),
+                                 static_cast<std::size_t>(natsMsg_GetDataLength(message))));
 }
 
 class Client final : public NatsClient {
  public:
   Client(Loop& loop, NatsOptions options)
-      : loop_(loop), native_(NativeContext(loop)), options_(std::move(options)), backoff_timer_(loop.NewTimer()),
-        close_timer_(loop.NewTimer()), connect_timer_(loop.NewTimer()), server_ports_(NatsPorts(options_.url)) {}
+      : loop_(loop),
+        native_(NativeContext(loop)),
+        options_(std::move(options)),
+        backoff_timer_(loop.NewTimer()),
+        close_timer_(loop.NewTimer()),
+        connect_timer_(loop.NewTimer()),
+        server_ports_(NatsPorts(options_.url)) {}
 
   ~Client() override {
     *alive_ = false;
@@ -66,15 +74,21 @@ class Client final : public NatsClient {
     UNDERSTUDY_ASSERT(loop_.OnThread());
     first_ = std::move(done);
     if (auto built = BuildNatsOptions(options_); !built) {
-      loop_.Post([first = std::exchange(first_, nullptr), error = built.error()] { first(tl::make_unexpected(error)); });
+      loop_.Post([first = std::exchange(first_, nullptr), error = built.error()] {
+        first(tl::make_unexpected(error));
+      });
       return;
     }
     OpenLink();
   }
 
-  void OnEvent(std::function<void(Event, const std::string&)> listener) override { listener_ = std::move(listener); }
+  void OnEvent(std::function<void(Event, const std::string&)> listener) override {
+    listener_ = std::move(listener);
+  }
 
-  SubscriptionId Subscribe(const std::string& subject, const std::string& queue, Handler handler) override {
+  SubscriptionId Subscribe(const std::string& subject,
+                           const std::string& queue,
+                           Handler handler) override {
     UNDERSTUDY_ASSERT(loop_.OnThread());
     if (!ValidSubscription(subject) || (!queue.empty() && !ValidSubject(queue))) {
       return 0;
@@ -95,7 +109,9 @@ class Client final : public NatsClient {
     }
   }
 
-  Status Publish(const std::string& subject, std::span<const std::byte> payload, const std::string& reply) override {
+  Status Publish(const std::string& subject,
+                 std::span<const std::byte> payload,
+                 const std::string& reply) override {
     if (!ValidSubject(subject)) {
       return Fail(Errc::kMalformed, "nats: bad subject '" + subject + "'");
     }
@@ -110,16 +126,18 @@ class Client final : public NatsClient {
     }
     const auto size = static_cast<int>(payload.size());
     const auto status =
-        reply.empty()
-            ? natsConnection_Publish(link_->get(), subject.c_str(), payload.data(), size)
-            : natsConnection_PublishRequest(link_->get(), subject.c_str(), reply.c_str(), payload.data(), size);
+        reply.empty() ? natsConnection_Publish(link_->get(), subject.c_str(), payload.data(), size)
+                      : natsConnection_PublishRequest(
+                            link_->get(), subject.c_str(), reply.c_str(), payload.data(), size);
     if (status == NATS_MAX_PAYLOAD) {
       return Fail(Errc::kMalformed,
-                  "nats: payload of " + std::to_string(payload.size()) + " bytes exceeds the server's max_payload of " +
+                  "nats: payload of " + std::to_string(payload.size()) +
+                      " bytes exceeds the server's max_payload of " +
                       std::to_string(payload_bytes_max()));
     }
     if (status != NATS_OK) {
-      return Fail(Errc::kUnavailable, std::string("nats: publish failed: ") + natsStatus_GetText(status));
+      return Fail(Errc::kUnavailable,
+                  std::string("nats: publish failed: ") + natsStatus_GetText(status));
     }
     return {};
   }
@@ -127,7 +145,8 @@ class Client final : public NatsClient {
   void Flush(Nanoseconds limit, std::function<void(Status)> done) override {
     if (flush_inbox_.empty()) {
       flush_inbox_ = NewInbox();
-      Subscribe(flush_inbox_, {}, [this](const NatsMessage& message) { FlushArrived(message.payload); });
+      Subscribe(
+          flush_inbox_, {}, [this](const NatsMessage& message) { FlushArrived(message.payload); });
     }
     auto waiter = std::make_shared<FlushWaiter>();
     waiter->number = ++last_flush_;
@@ -140,7 +159,8 @@ class Client final : public NatsClient {
       }
     });
     flushes_.push_back(waiter);
-    if (auto sent = Publish(flush_inbox_, std::as_bytes(std::span(&waiter->number, 1)), {}); !sent) {
+    if (auto sent = Publish(flush_inbox_, std::as_bytes(std::span(&waiter->number, 1)), {});
+        !sent) {
       flushes_.pop_back();
       waiter->timer->Cancel();
       loop_.Post([waiter, error = sent.error()] {
@@ -194,11 +214,13 @@ class Client final : public NatsClient {
         once();
         return;
       }
-      link_->Detach();  // the loop reads no more: the library closes the descriptor without asking whether somebody does
-      StartHelper([link = link_] { link->CloseBlocking(); }, [this, once] {
-        DropLink();
-        once();
-      });
+      link_->Detach();  // the loop reads no more: the library closes the descriptor without asking
+                        // whether somebody does
+      StartHelper([link = link_] { link->CloseBlocking(); },
+                  [this, once] {
+                    DropLink();
+                    once();
+                  });
     });
   }
 
@@ -214,7 +236,8 @@ class Client final : public NatsClient {
     std::unique_ptr<Timer> timer;
   };
 
-  /// Runs `work` on the helper thread, then `after` on the loop (unless this object is gone by then).
+  /// Runs `work` on the helper thread, then `after` on the loop (unless this object is gone by
+  /// then).
   void StartHelper(std::function<void()> work, std::function<void()> after) {
     if (helper_.joinable()) {
       helper_.join();  // it has posted its end already: helper_busy_ is false
@@ -222,7 +245,11 @@ class Client final : public NatsClient {
     helper_busy_ = true;
     std::promise<void> over;
     helper_over_ = over.get_future();
-    helper_ = std::thread([this, &native = native_, alive = alive_, work = std::move(work), after = std::move(after),
+    helper_ = std::thread([this,
+                           &native = native_,
+                           alive = alive_,
+                           work = std::move(work),
+                           after = std::move(after),
                            over = std::move(over)]() mutable {
       work();
       asio::post(native, [this, alive, after] {
@@ -237,7 +264,8 @@ class Client final : public NatsClient {
 
   void OpenLink() {
     connecting_ = true;
-    GuardConnect(options_.connect_timeout * (2 * std::max<std::int64_t>(1, std::ssize(server_ports_))));
+    GuardConnect(options_.connect_timeout *
+                 (2 * std::max<std::int64_t>(1, std::ssize(server_ports_))));
     auto link = std::make_shared<NatsLink>(native_);
     auto outcome = std::make_shared<std::pair<natsStatus, std::string>>(NATS_OK, "");
     StartHelper(
@@ -268,7 +296,9 @@ class Client final : public NatsClient {
     });
   }
 
-  void LinkOpened(const std::shared_ptr<NatsLink>& link, natsStatus status, const std::string& text) {
+  void LinkOpened(const std::shared_ptr<NatsLink>& link,
+                  natsStatus status,
+                  const std::string& text) {
     if (closing_) {
       return;
     }
@@ -293,8 +323,8 @@ class Client final : public NatsClient {
   }
 
   void ConnectFailed(natsStatus status, const std::string& text) {
-    const auto message = "Failed to connect to NATS: " + text + ". Verify NATS server is running and accessible. server=" +
-                         options_.url;
+    const auto message = "Failed to connect to NATS: " + text +
+                         ". Verify NATS server is running and accessible. server=" + options_.url;
     Notify(Event::kConnectFailed, message);
     if (auto first = std::exchange(first_, nullptr)) {
       const bool refused = status == NATS_CONNECTION_AUTH_FAILED || status == NATS_SSL_ERROR;
@@ -312,7 +342,8 @@ class Client final : public NatsClient {
   void LinkClosed() {
     const char* reason = nullptr;
     std::string text = "connection closed";
-    if (natsConnection_GetLastError(link_->get(), &reason) != NATS_OK && reason != nullptr && *reason != '\0') {
+    if (natsConnection_GetLastError(link_->get(), &reason) != NATS_OK && reason != nullptr &&
+        *reason != '\0') {
       text = reason;
     }
     DropLink();
@@ -345,15 +376,16 @@ class Client final : public NatsClient {
     const auto status =
         entry.queue.empty()
             ? natsConnection_SubscribeSync(&raw, link_->get(), entry.subject.c_str())
-            : natsConnection_QueueSubscribeSync(&raw, link_->get(), entry.subject.c_str(), entry.queue.c_str());
+            : natsConnection_QueueSubscribeSync(
+                  &raw, link_->get(), entry.subject.c_str(), entry.queue.c_str());
     if (status == NATS_OK) {
       natsSubscription_SetPendingLimits(raw, kPendingMessagesMax, kPendingBytesMax);
       entry.subscription.reset(raw);
     }
   }
 
-  /// False when messages are left: a post goes on with them, and the socket waits. Otherwise many small messages would
-  /// arrive faster than kDrainMax per wake and overflow the library's queues.
+  /// False when messages are left: a post goes on with them, and the socket waits. Otherwise many
+  /// small messages would arrive faster than kDrainMax per wake and overflow the library's queues.
   bool Drain() {
     drain_ids_.clear();
     for (const auto& [id, entry] : subscriptions_) {
@@ -385,7 +417,8 @@ class Client final : public NatsClient {
       auto* subscription = it->second.subscription.get();
       int messages = 0;
       int bytes = 0;
-      if (natsSubscription_GetPending(subscription, &messages, &bytes) != NATS_OK || messages == 0) {
+      if (natsSubscription_GetPending(subscription, &messages, &bytes) != NATS_OK ||
+          messages == 0) {
         return false;
       }
       natsMsg* raw = nullptr;
@@ -393,7 +426,8 @@ class Client final : public NatsClient {
       if (status == NATS_SLOW_CONSUMER) {
         continue;  // counted by the library; the next call goes on
       }
-      if (status == NATS_NO_RESPONDERS) {  // the library keeps that message: its subject is lost with it
+      if (status ==
+          NATS_NO_RESPONDERS) {  // the library keeps that message: its subject is lost with it
         DeliverNoResponders(it->second);
         continue;
       }
@@ -430,11 +464,14 @@ class Client final : public NatsClient {
     const auto keep = entry.handler;  // the handler may unsubscribe itself
     const auto subject = entry.subject;
     (*keep)(NatsMessage{subject, "", {}, [](const char* name) -> std::optional<std::string> {
-                          return std::strcmp(name, "Status") == 0 ? std::optional<std::string>("503") : std::nullopt;
+                          return std::strcmp(name, "Status") == 0
+                                     ? std::optional<std::string>("503")
+                                     : std::nullopt;
                         }});
   }
 
-  /// Answers come in the order of the flushes. The number tells a late one, whose waiter has timed out, from the next's.
+  /// Answers come in the order of the flushes. The number tells a late one, whose waiter has timed
+  /// out, from the next's.
   void FlushArrived(std::span<const std::byte> payload) {
     std::uint64_t number = 0;
     if (payload.size() != sizeof(number)) {
@@ -468,14 +505,16 @@ class Client final : public NatsClient {
   Loop& loop_;
   asio::io_context& native_;
   NatsOptions options_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // read by posts that may outlive this object
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // read by posts that may outlive this object
   std::shared_ptr<NatsLink> link_;
   bool up_ = false, closing_ = false, helper_busy_ = false, connecting_ = false;
   std::function<void(Status)> first_;
   std::function<void(Event, const std::string&)> listener_;
   std::map<SubscriptionId, Entry> subscriptions_;
   std::vector<SubscriptionId> drain_ids_;
-  // Handled messages, destroyed together: the library wakes a thread of its own for each that is destroyed alone.
+  // Handled messages, destroyed together: the library wakes a thread of its own for each that is
+  // destroyed alone.
   std::vector<std::unique_ptr<natsMsg, MsgDeleter>> spent_;
   std::int64_t spent_bytes_ = 0;
   SubscriptionId last_id_ = 0;

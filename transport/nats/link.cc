@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <utility>
 
 #include <asio/dispatch.hpp>
 #include <asio/post.hpp>
-#include <utility>
 
 namespace understudy::transport {
 

@@ -26,11 +26,13 @@ Result<std::vector<std::string>> SplitNatsUrls(std::string_view url) {
     }
     if (part.starts_with("tls://")) {
       return Fail(Errc::kInvalidConfig,
-                  "NATS_SERVER: tls:// is not supported by this version, use nats:// (got '" + std::string(part) + "')");
+                  "NATS_SERVER: tls:// is not supported by this version, use nats:// (got '" +
+                      std::string(part) + "')");
     }
     if (!part.starts_with("nats://") || part.size() == std::string_view("nats://").size()) {
-      return Fail(Errc::kInvalidConfig,
-                  "NATS_SERVER: server must start with 'nats://' (got '" + std::string(part) + "')");
+      return Fail(
+          Errc::kInvalidConfig,
+          "NATS_SERVER: server must start with 'nats://' (got '" + std::string(part) + "')");
     }
     urls.emplace_back(part);
   }
@@ -42,12 +44,14 @@ Result<std::vector<std::string>> SplitNatsUrls(std::string_view url) {
 
 bool ValidSubject(std::string_view subject) {
   return !subject.empty() && subject.front() != '.' && subject.back() != '.' &&
-         subject.find("..") == std::string_view::npos && subject.find_first_of(" \t\r\n\f\v") == std::string_view::npos &&
+         subject.find("..") == std::string_view::npos &&
+         subject.find_first_of(" \t\r\n\f\v") == std::string_view::npos &&
          subject.find('\0') == std::string_view::npos;
 }
 
 bool ValidSubscription(std::string_view subject) {
-  return ValidSubject(subject) && subject.find(".>.") == std::string_view::npos && !subject.starts_with(">.");
+  return ValidSubject(subject) && subject.find(".>.") == std::string_view::npos &&
+         !subject.starts_with(">.");
 }
 
 Result<NatsOptionsPtr> BuildNatsOptions(const NatsOptions& options) {
@@ -61,13 +65,15 @@ Result<NatsOptionsPtr> BuildNatsOptions(const NatsOptions& options) {
   for (const auto& url : urls) {
     names.push_back(url.c_str());
   }
-  if (const auto status = natsOptions_SetServers(raw, names.data(), static_cast<int>(names.size())); status != NATS_OK) {
+  if (const auto status = natsOptions_SetServers(raw, names.data(), static_cast<int>(names.size()));
+      status != NATS_OK) {
     return Fail(Errc::kInvalidConfig,
                 "NATS_SERVER: '" + options.url + "' is not usable: " + natsStatus_GetText(status));
   }
   natsOptions_SetNoRandomize(raw, true);
   natsOptions_SetName(raw, options.name.c_str());
-  natsOptions_SetTimeout(raw, std::chrono::duration_cast<std::chrono::milliseconds>(options.connect_timeout).count());
+  natsOptions_SetTimeout(
+      raw, std::chrono::duration_cast<std::chrono::milliseconds>(options.connect_timeout).count());
   natsOptions_SetPingInterval(raw, kPingIntervalMs);
   natsOptions_SetWriteDeadline(raw, kWriteDeadlineMs);
   natsOptions_SetIOBufSize(raw, kIoBufferBytes);

@@ -1,15 +1,15 @@
-#include <arpa/inet.h>
+#include "understudy/transport/response_stream.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <charconv>
 #include <string>
-
-#include "understudy/transport/response_stream.h"
 
 namespace understudy::transport {
 namespace {
 
-/// A host with colons must be an IPv6 address, with or without a zone ("fe80::1%eth0"): "::1" alone is not port 1 of ":".
+/// A host with colons must be an IPv6 address, with or without a zone ("fe80::1%eth0"): "::1" alone
+/// is not port 1 of ":".
 bool ValidHost(std::string_view host) {
   const auto bad = [](char c) {
     const auto byte = static_cast<unsigned char>(c);

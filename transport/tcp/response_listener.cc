@@ -1,21 +1,23 @@
+#include "transport/loop/native.h"
+#include "understudy/base/assert.h"
+#include "understudy/transport/response_stream.h"
+
 #include <array>
-#include <asio/ip/tcp.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/write.hpp>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "transport/loop/native.h"
-#include "understudy/base/assert.h"
-#include "understudy/transport/response_stream.h"
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
 
 namespace understudy::transport {
 namespace {
 
 using asio::ip::tcp;
 constexpr std::size_t kReadBytes = 64U << 10;
-constexpr Nanoseconds kAcceptRetry = std::chrono::milliseconds(50);  // out of descriptors: some come back soon
+constexpr Nanoseconds kAcceptRetry =
+    std::chrono::milliseconds(50);  // out of descriptors: some come back soon
 
 class Listener final : public ResponseListener, public std::enable_shared_from_this<Listener> {
  public:
@@ -54,7 +56,9 @@ class Listener final : public ResponseListener, public std::enable_shared_from_t
       return;
     }
     auto kept = std::make_shared<std::string>(bytes);
-    asio::async_write(*it->second, asio::buffer(*kept), [kept, socket = it->second](asio::error_code, std::size_t) {});
+    asio::async_write(*it->second,
+                      asio::buffer(*kept),
+                      [kept, socket = it->second](asio::error_code, std::size_t) {});
   }
 
   void CloseConnection(std::uint64_t connection) override {
@@ -76,7 +80,8 @@ class Listener final : public ResponseListener, public std::enable_shared_from_t
   }
 
  private:
-  /// At once: the pending read shares the socket, so that forgetting it alone would keep the connection open.
+  /// At once: the pending read shares the socket, so that forgetting it alone would keep the
+  /// connection open.
   static void Close(tcp::socket& socket) {
     asio::error_code ignored;
     socket.close(ignored);
@@ -111,20 +116,20 @@ class Listener final : public ResponseListener, public std::enable_shared_from_t
       return;
     }
     auto buffer = std::make_shared<std::array<char, kReadBytes>>();
-    it->second->async_read_some(
-        asio::buffer(*buffer),
-        [self = shared_from_this(), socket = it->second, buffer, id](asio::error_code error, std::size_t n) {
-          if (self->closed_ || !self->sockets_.contains(id)) {
-            return;
-          }
-          if (error) {
-            self->sockets_.erase(id);
-            self->on_bytes_({id, {}});
-            return;
-          }
-          self->on_bytes_({id, std::string_view(buffer->data(), n)});
-          self->Read(id);
-        });
+    it->second->async_read_some(asio::buffer(*buffer),
+                                [self = shared_from_this(), socket = it->second, buffer, id](
+                                    asio::error_code error, std::size_t n) {
+                                  if (self->closed_ || !self->sockets_.contains(id)) {
+                                    return;
+                                  }
+                                  if (error) {
+                                    self->sockets_.erase(id);
+                                    self->on_bytes_({id, {}});
+                                    return;
+                                  }
+                                  self->on_bytes_({id, std::string_view(buffer->data(), n)});
+                                  self->Read(id);
+                                });
   }
 
   tcp::acceptor acceptor_;
@@ -142,8 +147,12 @@ class Handle final : public ResponseListener {
   explicit Handle(std::shared_ptr<Listener> listener) : listener_(std::move(listener)) {}
   ~Handle() override { listener_->Shutdown(); }
   [[nodiscard]] std::string address() const override { return listener_->address(); }
-  void Send(std::uint64_t connection, std::string_view bytes) override { listener_->Send(connection, bytes); }
-  void CloseConnection(std::uint64_t connection) override { listener_->CloseConnection(connection); }
+  void Send(std::uint64_t connection, std::string_view bytes) override {
+    listener_->Send(connection, bytes);
+  }
+  void CloseConnection(std::uint64_t connection) override {
+    listener_->CloseConnection(connection);
+  }
 
  private:
   std::shared_ptr<Listener> listener_;
@@ -152,7 +161,9 @@ class Handle final : public ResponseListener {
 }  // namespace
 
 Result<std::unique_ptr<ResponseListener>> ListenForResponses(
-    Loop& loop, const std::string& host, std::function<void(const ResponseListener::Peer&)> on_bytes) {
+    Loop& loop,
+    const std::string& host,
+    std::function<void(const ResponseListener::Peer&)> on_bytes) {
   UNDERSTUDY_ASSERT(loop.OnThread());
   auto listener = std::make_shared<Listener>(NativeContext(loop), std::move(on_bytes));
   UNDERSTUDY_TRY_STATUS(listener->Open(host));

@@ -1,21 +1,21 @@
 #include "understudy/transport/response_stream.h"
 
-#include <sys/socket.h>
+#include "transport/loop/native.h"
+#include "understudy/base/assert.h"
+#include "understudy/transport/codec.h"
 
 #include <array>
-#include <asio/ip/tcp.hpp>
-#include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <sys/socket.h>
 #include <system_error>
 #include <utility>
 
-#include "transport/loop/native.h"
-#include "understudy/base/assert.h"
-#include "understudy/transport/codec.h"
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 
 namespace understudy::transport {
 namespace {
@@ -24,9 +24,11 @@ using asio::ip::tcp;
 
 constexpr std::size_t kControlBytesMax = 4096;  // the peer only ever sends short control frames
 constexpr Nanoseconds kAddressRetry = std::chrono::milliseconds(200);
-constexpr std::size_t kKeepCapacityBytes = 64U << 10;  // a larger buffer is given back once it is empty
-constexpr std::size_t kCompactBytes = 1U << 20;  // a slow reader's buffer may never empty: from here on, what was sent is cut off
-constexpr int kReadsMax = 16;                    // per wake, so that a peer that floods cannot hold the loop
+constexpr std::size_t kKeepCapacityBytes = 64U
+                                           << 10;  // a larger buffer is given back once it is empty
+constexpr std::size_t kCompactBytes =
+    1U << 20;  // a slow reader's buffer may never empty: from here on, what was sent is cut off
+constexpr int kReadsMax = 16;  // per wake, so that a peer that floods cannot hold the loop
 
 /// The state, shared with pending asio handlers, which outlive the owner by a loop turn.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -34,7 +36,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using OnEnd = std::function<void(StreamEnd, const std::string&)>;
 
   Connection(asio::io_context& context, OnEnd on_end)
-      : context_(context), socket_(context), timer_(context), resolver_(context), on_end_(std::move(on_end)) {}
+      : context_(context),
+        socket_(context),
+        timer_(context),
+        resolver_(context),
+        on_end_(std::move(on_end)) {}
 
   void Dial(const std::string& address) {
     auto parsed = ParseHostPort(address);
@@ -43,7 +49,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     address_ = address;
-    ArmTimer(ResponseStream::kConnectTimeout, [this] { End(StreamEnd::kConnectFailed, address_ + ": connect timed out"); });
+    ArmTimer(ResponseStream::kConnectTimeout,
+             [this] { End(StreamEnd::kConnectFailed, address_ + ": connect timed out"); });
     asio::error_code error;
     const auto literal = asio::ip::make_address(parsed->host, error);
     if (!error) {
@@ -51,8 +58,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     resolver_.async_resolve(
-        parsed->host, std::to_string(parsed->port),
-        [self = shared_from_this()](asio::error_code failure, const tcp::resolver::results_type& results) {
+        parsed->host,
+        std::to_string(parsed->port),
+        [self = shared_from_this()](asio::error_code failure,
+                                    const tcp::resolver::results_type& results) {
           if (self->ended_) {
             return;
           }
@@ -72,8 +81,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     if (out_.size() - sent_ + frames.size() > ResponseStream::kBacklogBytesMax) {
-      End(StreamEnd::kBacklog, address_ + ": the peer does not read, " + std::to_string(out_.size() - sent_) +
-                                   " bytes are waiting");
+      End(StreamEnd::kBacklog,
+          address_ + ": the peer does not read, " + std::to_string(out_.size() - sent_) +
+              " bytes are waiting");
       return;
     }
     out_.append(frames);
@@ -84,7 +94,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     while (sent_ < out_.size()) {
-      const auto n = ::send(socket_.native_handle(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+      const auto n = ::send(socket_.native_handle(),
+                            out_.data() + sent_,
+                            out_.size() - sent_,
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
       if (n < 0) {
         if (errno == EINTR) {
           continue;
@@ -93,7 +106,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
           AwaitWritable();
           return;
         }
-        End(StreamEnd::kPeerClosed, address_ + ": write failed: " + std::generic_category().message(errno));
+        End(StreamEnd::kPeerClosed,
+            address_ + ": write failed: " + std::generic_category().message(errno));
         return;
       }
       sent_ += static_cast<std::size_t>(n);
@@ -110,7 +124,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (finishing_ && !fin_armed_) {
       fin_armed_ = true;
-      ArmTimer(ResponseStream::kFinWait, [this] { End(StreamEnd::kFinished, "no FIN from the peer"); });
+      ArmTimer(ResponseStream::kFinWait,
+               [this] { End(StreamEnd::kFinished, "no FIN from the peer"); });
     }
   }
 
@@ -127,7 +142,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  /// A name may have several addresses ("localhost": ::1 and 127.0.0.1), of which the peer listens on one.
+  /// A name may have several addresses ("localhost": ::1 and 127.0.0.1), of which the peer listens
+  /// on one.
   void ConnectNext(asio::error_code last) {
     if (others_.empty()) {
       End(StreamEnd::kConnectFailed, address_ + ": " + last.message());
@@ -148,20 +164,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
       return;
     }
     socket_.set_option(tcp::no_delay(true), error);
-    socket_.async_connect(endpoint, [self = shared_from_this(), endpoint](asio::error_code failure) {
-      if (self->ended_) {
-        return;
-      }
-      if (failure.value() == EADDRNOTAVAIL) {
-        self->RetryConnect(endpoint);  // out of local ports: some come back soon; bounded by the connect timeout
-        return;
-      }
-      if (failure) {
-        self->ConnectNext(failure);
-        return;
-      }
-      self->Connected();
-    });
+    socket_.async_connect(endpoint,
+                          [self = shared_from_this(), endpoint](asio::error_code failure) {
+                            if (self->ended_) {
+                              return;
+                            }
+                            if (failure.value() == EADDRNOTAVAIL) {
+                              self->RetryConnect(endpoint);  // out of local ports: some come back
+                                                             // soon; bounded by the connect timeout
+                              return;
+                            }
+                            if (failure) {
+                              self->ConnectNext(failure);
+                              return;
+                            }
+                            self->Connected();
+                          });
   }
 
   void RetryConnect(const tcp::endpoint& endpoint) {
@@ -246,12 +264,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void AwaitWritable() {
     write_waiting_ = true;
-    socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](asio::error_code error) {
-      self->write_waiting_ = false;
-      if (!error && !self->ended_) {
-        self->Flush();
-      }
-    });
+    socket_.async_wait(tcp::socket::wait_write,
+                       [self = shared_from_this()](asio::error_code error) {
+                         self->write_waiting_ = false;
+                         if (!error && !self->ended_) {
+                           self->Flush();
+                         }
+                       });
   }
 
   template <class F>
@@ -298,7 +317,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string out_, in_;
   std::size_t sent_ = 0;
   std::uint64_t bytes_sent_ = 0, timer_generation_ = 0;
-  bool connected_ = false, ended_ = false, finishing_ = false, fin_armed_ = false, write_waiting_ = false;
+  bool connected_ = false, ended_ = false, finishing_ = false, fin_armed_ = false,
+       write_waiting_ = false;
 };
 
 class Stream final : public ResponseStream {
@@ -317,7 +337,9 @@ class Stream final : public ResponseStream {
 
 }  // namespace
 
-std::unique_ptr<ResponseStream> DialResponseStream(Loop& loop, const std::string& address, Connection::OnEnd on_end) {
+std::unique_ptr<ResponseStream> DialResponseStream(Loop& loop,
+                                                   const std::string& address,
+                                                   Connection::OnEnd on_end) {
   UNDERSTUDY_ASSERT(loop.OnThread());
   auto connection = std::make_shared<Connection>(NativeContext(loop), std::move(on_end));
   connection->Dial(address);

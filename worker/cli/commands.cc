@@ -1,8 +1,8 @@
 #include "worker/cli/commands.h"
 
-#include <cstdio>
-
 #include "worker/cli/version.h"
+
+#include <cstdio>
 
 namespace understudy::worker {
 namespace {
@@ -10,8 +10,10 @@ namespace {
 constexpr const char* kUsage =
     "understudy: takes a GPU worker's place in an NVIDIA Dynamo deployment\n"
     "\n"
-    "  understudy [worker] [flags]   register in Dynamo and serve requests with a simulated engine (the default)\n"
-    "  understudy call [flags]       send a request to a worker without a frontend, or watch the event plane\n"
+    "  understudy [worker] [flags]   register in Dynamo and serve requests with a simulated engine "
+    "(the default)\n"
+    "  understudy call [flags]       send a request to a worker without a frontend, or watch the "
+    "event plane\n"
     "  understudy --version\n"
     "\n"
     "Every subcommand explains itself with --help.\n";
@@ -41,7 +43,8 @@ int Main(const std::vector<std::string>& arguments) {
   if (first.starts_with("-")) {
     return WorkerCommand(arguments);
   }
-  std::fprintf(stderr, "understudy: error: no subcommand '%s' (allowed: worker, call)\n", first.c_str());
+  std::fprintf(
+      stderr, "understudy: error: no subcommand '%s' (allowed: worker, call)\n", first.c_str());
   return 2;
 }
 

@@ -1,4 +1,5 @@
-// Subcommands of the `understudy` program. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 lease lost (worker).
+// Subcommands of the `understudy` program. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 lease
+// lost (worker).
 #pragma once
 
 #include <string>
@@ -6,7 +7,8 @@
 
 namespace understudy::worker {
 
-/// `arguments` without the program's name; `worker` is the default when the first one is a flag, or there is none.
+/// `arguments` without the program's name; `worker` is the default when the first one is a flag, or
+/// there is none.
 [[nodiscard]] int Main(const std::vector<std::string>& arguments);
 
 [[nodiscard]] int WorkerCommand(const std::vector<std::string>& arguments);

@@ -1,10 +1,11 @@
 #include "worker/cli/flag_set.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <map>
 #include <utility>
+
+#include <CLI/CLI.hpp>
 
 namespace understudy::worker {
 
@@ -47,14 +48,19 @@ FlagSet::FlagSet(const std::string& name, const std::string& description)
 }
 FlagSet::~FlagSet() = default;
 
-void FlagSet::Text(const std::string& flag, std::string* value, const std::string& help, std::vector<std::string> allowed) {
+void FlagSet::Text(const std::string& flag,
+                   std::string* value,
+                   const std::string& help,
+                   std::vector<std::string> allowed) {
   auto* option = impl_->Add(flag, value, help);
   if (!value->empty()) {
     option->default_str(*value);
   }
   Restrict(option, std::move(allowed));
 }
-void FlagSet::Text(const std::string& flag, std::optional<std::string>* value, const std::string& help,
+void FlagSet::Text(const std::string& flag,
+                   std::optional<std::string>* value,
+                   const std::string& help,
                    std::vector<std::string> allowed) {
   auto* option = impl_->Add(flag, value, help);
   ShowDefault(option, *value);
@@ -63,7 +69,9 @@ void FlagSet::Text(const std::string& flag, std::optional<std::string>* value, c
 void FlagSet::Integer(const std::string& flag, std::int64_t* value, const std::string& help) {
   impl_->Add(flag, value, help)->capture_default_str();
 }
-void FlagSet::Integer(const std::string& flag, std::optional<std::int64_t>* value, const std::string& help) {
+void FlagSet::Integer(const std::string& flag,
+                      std::optional<std::int64_t>* value,
+                      const std::string& help) {
   ShowDefault(impl_->Add(flag, value, help), *value);
 }
 void FlagSet::Real(const std::string& flag, double* value, const std::string& help) {
@@ -72,9 +80,13 @@ void FlagSet::Real(const std::string& flag, double* value, const std::string& he
 void FlagSet::Real(const std::string& flag, std::optional<double>* value, const std::string& help) {
   ShowDefault(impl_->Add(flag, value, help), *value);
 }
-void FlagSet::Switch(const std::string& flag, bool* value, const std::string& help, const std::string& negation) {
+void FlagSet::Switch(const std::string& flag,
+                     bool* value,
+                     const std::string& help,
+                     const std::string& negation) {
   const auto names = negation.empty() ? flag : flag + ",!" + negation;
-  impl_->app.add_flag(names, *value, help + (negation.empty() ? "" : " (" + negation + " turns it off)"))
+  impl_->app
+      .add_flag(names, *value, help + (negation.empty() ? "" : " (" + negation + " turns it off)"))
       ->group(impl_->group)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
@@ -85,8 +97,12 @@ void FlagSet::Refused(const std::string& flag, const std::string& reason) {
   impl_->refused[flag] = {option, reason};
 }
 
-void FlagSet::Group(const std::string& name) { impl_->group = name; }
-void FlagSet::Footer(const std::string& text) { impl_->app.footer(text); }
+void FlagSet::Group(const std::string& name) {
+  impl_->group = name;
+}
+void FlagSet::Footer(const std::string& text) {
+  impl_->app.footer(text);
+}
 
 FlagSet::Outcome FlagSet::Parse(std::vector<std::string> arguments) {
   try {
@@ -96,7 +112,8 @@ FlagSet::Outcome FlagSet::Parse(std::vector<std::string> arguments) {
     std::cout << impl_->app.help();
     return {false, 0};
   } catch (const CLI::ParseError& error) {
-    std::cerr << impl_->app.get_name() << ": error: " << error.what() << "\nTry " << impl_->app.get_name() << " --help\n";
+    std::cerr << impl_->app.get_name() << ": error: " << error.what() << "\nTry "
+              << impl_->app.get_name() << " --help\n";
     return {false, 2};
   }
   for (const auto& [flag, entry] : impl_->refused) {

@@ -1,4 +1,5 @@
-// Command-line flags of one subcommand. Hides CLI11, whose header costs seconds of compile time per file.
+// Command-line flags of one subcommand. Hides CLI11, whose header costs seconds of compile time per
+// file.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +18,29 @@ class FlagSet {
   FlagSet(const FlagSet&) = delete;
   FlagSet& operator=(const FlagSet&) = delete;
 
-  // `flag` is "--long-name" (or "-s,--long-name"); `*value` holds the default and gets what was given. `allowed` empty = any text.
-  void Text(const std::string& flag, std::string* value, const std::string& help, std::vector<std::string> allowed = {});
-  void Text(const std::string& flag, std::optional<std::string>* value, const std::string& help,
+  // `flag` is "--long-name" (or "-s,--long-name"); `*value` holds the default and gets what was
+  // given. `allowed` empty = any text.
+  void Text(const std::string& flag,
+            std::string* value,
+            const std::string& help,
+            std::vector<std::string> allowed = {});
+  void Text(const std::string& flag,
+            std::optional<std::string>* value,
+            const std::string& help,
             std::vector<std::string> allowed = {});
   void Integer(const std::string& flag, std::int64_t* value, const std::string& help);
-  void Integer(const std::string& flag, std::optional<std::int64_t>* value, const std::string& help);
+  void Integer(const std::string& flag,
+               std::optional<std::int64_t>* value,
+               const std::string& help);
   void Real(const std::string& flag, double* value, const std::string& help);
   void Real(const std::string& flag, std::optional<double>* value, const std::string& help);
   /// Presence sets `*value` to true; with `negation` ("--no-x") that flag sets it to false.
-  void Switch(const std::string& flag, bool* value, const std::string& help, const std::string& negation = {});
-  /// A flag of the reference worker that this version does not serve: giving it is an error that says so.
+  void Switch(const std::string& flag,
+              bool* value,
+              const std::string& help,
+              const std::string& negation = {});
+  /// A flag of the reference worker that this version does not serve: giving it is an error that
+  /// says so.
   void Refused(const std::string& flag, const std::string& reason);
   /// A heading for the flags that follow.
   void Group(const std::string& name);

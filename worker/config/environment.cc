@@ -1,13 +1,13 @@
 #include "worker/config/environment.h"
 
+#include "worker/log/log.h"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
-
-#include "worker/log/log.h"
 
 namespace understudy::worker {
 namespace {
@@ -16,7 +16,9 @@ constexpr std::string_view kTarget = "worker.config";
 constexpr std::int64_t kLeaseTtlDefaultS = 10;  // 1.3.0; 30 in 1.6
 
 std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
   return text;
 }
 
@@ -40,7 +42,8 @@ std::vector<std::string> SplitList(const std::string& text) {
 
 Environment ProcessEnvironment() {
   return [](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables after start
+    const char* value =
+        std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing sets variables after start
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
 }
@@ -55,7 +58,10 @@ bool Flag(const Environment& env, const char* name, bool fallback) {
   return value == "true" || value == "1" || value == "on" || value == "yes";
 }
 
-std::int64_t Number(const Environment& env, const char* name, std::int64_t fallback, std::int64_t least) {
+std::int64_t Number(const Environment& env,
+                    const char* name,
+                    std::int64_t fallback,
+                    std::int64_t least) {
   const auto value = Text(env, name, "");
   if (value.empty()) {
     return fallback;
@@ -63,8 +69,13 @@ std::int64_t Number(const Environment& env, const char* name, std::int64_t fallb
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < least) {
-    Log(LogLevel::kWarn, kTarget, "bad value of a variable, the default is used",
-        {{"variable", name}, {"value", value}, {"least", std::to_string(least)}, {"default", std::to_string(fallback)}});
+    Log(LogLevel::kWarn,
+        kTarget,
+        "bad value of a variable, the default is used",
+        {{"variable", name},
+         {"value", value},
+         {"least", std::to_string(least)},
+         {"default", std::to_string(fallback)}});
     return fallback;
   }
   return number;
@@ -115,8 +126,10 @@ Result<transport::EtcdOptions> EtcdFromEnvironment(const Environment& env) {
     options.user = user;
     options.password = password;
   } else if (env("ETCD_AUTH_CA") || env("ETCD_AUTH_CLIENT_CERT") || env("ETCD_AUTH_CLIENT_KEY")) {
-    return Fail(Errc::kInvalidConfig, "ETCD_AUTH_CA/CLIENT_CERT/CLIENT_KEY: TLS to etcd is not supported by this version; "
-                                      "use http:// endpoints, with ETCD_AUTH_USERNAME and ETCD_AUTH_PASSWORD if needed");
+    return Fail(
+        Errc::kInvalidConfig,
+        "ETCD_AUTH_CA/CLIENT_CERT/CLIENT_KEY: TLS to etcd is not supported by this version; "
+        "use http:// endpoints, with ETCD_AUTH_USERNAME and ETCD_AUTH_PASSWORD if needed");
   }
   return options;
 }
@@ -125,11 +138,13 @@ transport::FileDiscoveryOptions FileDiscoveryFromEnvironment(const Environment& 
   transport::FileDiscoveryOptions options;
   std::error_code error;
   auto temporary = std::filesystem::temp_directory_path(error);
-  options.root = Text(env, "DYN_FILE_KV", (error ? std::filesystem::path("/tmp") : temporary) / "dynamo_store_kv");
+  options.root = Text(
+      env, "DYN_FILE_KV", (error ? std::filesystem::path("/tmp") : temporary) / "dynamo_store_kv");
   return options;
 }
 
-Result<std::unique_ptr<transport::Discovery>> OpenDiscovery(transport::Loop& loop, const std::string& backend,
+Result<std::unique_ptr<transport::Discovery>> OpenDiscovery(transport::Loop& loop,
+                                                            const std::string& backend,
                                                             const Environment& env) {
   if (backend == "etcd") {
     UNDERSTUDY_TRY(auto options, EtcdFromEnvironment(env));
@@ -139,7 +154,8 @@ Result<std::unique_ptr<transport::Discovery>> OpenDiscovery(transport::Loop& loo
     return transport::NewFileDiscovery(loop, FileDiscoveryFromEnvironment(env));
   }
   return Fail(Errc::kInvalidConfig,
-              "--discovery-backend '" + backend + "' is not supported by this version (allowed: etcd, file)");
+              "--discovery-backend '" + backend +
+                  "' is not supported by this version (allowed: etcd, file)");
 }
 
 }  // namespace understudy::worker

@@ -1,6 +1,11 @@
 // Environment variables of Dynamo that the worker obeys. Source: wire.md 1.
 #pragma once
 
+#include "understudy/base/clock.h"
+#include "understudy/base/result.h"
+#include "understudy/transport/discovery.h"
+#include "understudy/transport/nats.h"
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,11 +13,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "understudy/base/clock.h"
-#include "understudy/base/result.h"
-#include "understudy/transport/discovery.h"
-#include "understudy/transport/nats.h"
 
 namespace understudy::worker {
 
@@ -24,10 +24,15 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] std::string Text(const Environment& env, const char* name, std::string fallback);
 /// true, 1, on, yes (any case) / everything else false; unset or empty gives `fallback`.
 [[nodiscard]] bool Flag(const Environment& env, const char* name, bool fallback);
-/// Whole number >= `least`; garbage or less gives `fallback` and a warning line that names the variable and the value.
-[[nodiscard]] std::int64_t Number(const Environment& env, const char* name, std::int64_t fallback, std::int64_t least);
+/// Whole number >= `least`; garbage or less gives `fallback` and a warning line that names the
+/// variable and the value.
+[[nodiscard]] std::int64_t Number(const Environment& env,
+                                  const char* name,
+                                  std::int64_t fallback,
+                                  std::int64_t least);
 
-/// DYN_NAMESPACE (default `dynamo`), with `-<DYN_NAMESPACE_WORKER_SUFFIX>` behind it if that is set.
+/// DYN_NAMESPACE (default `dynamo`), with `-<DYN_NAMESPACE_WORKER_SUFFIX>` behind it if that is
+/// set.
 [[nodiscard]] std::string WorkerNamespace(const Environment& env);
 /// "cuda", or "cpu" when CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES hides every device.
 [[nodiscard]] std::string DeviceType(const Environment& env);
@@ -37,7 +42,7 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 [[nodiscard]] transport::FileDiscoveryOptions FileDiscoveryFromEnvironment(const Environment& env);
 
 /// `backend` is etcd or file. kInvalidConfig names the option, the value and what is allowed.
-[[nodiscard]] Result<std::unique_ptr<transport::Discovery>> OpenDiscovery(transport::Loop& loop, const std::string& backend,
-                                                                          const Environment& env);
+[[nodiscard]] Result<std::unique_ptr<transport::Discovery>> OpenDiscovery(
+    transport::Loop& loop, const std::string& backend, const Environment& env);
 
 }  // namespace understudy::worker

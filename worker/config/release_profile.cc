@@ -2,10 +2,13 @@
 
 namespace understudy::worker {
 
-Result<ReleaseProfile> MakeReleaseProfile(const std::string& release, const transport::EndpointName& endpoint,
+Result<ReleaseProfile> MakeReleaseProfile(const std::string& release,
+                                          const transport::EndpointName& endpoint,
                                           std::uint64_t publisher_id) {
   if (release != "1.3") {
-    return Fail(Errc::kInvalidConfig, "--dynamo-release '" + release + "' is not supported by this version (allowed: 1.3)");
+    return Fail(
+        Errc::kInvalidConfig,
+        "--dynamo-release '" + release + "' is not supported by this version (allowed: 1.3)");
   }
   ReleaseProfile profile;
   profile.name = release;

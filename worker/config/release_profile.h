@@ -1,12 +1,13 @@
-// All that differs between Dynamo releases on the wire, in one place: elsewhere there is no `if` on the release.
+// All that differs between Dynamo releases on the wire, in one place: elsewhere there is no `if` on
+// the release.
 #pragma once
+
+#include "understudy/base/result.h"
+#include "understudy/transport/records.h"
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "understudy/base/result.h"
-#include "understudy/transport/records.h"
 
 namespace understudy::worker {
 
@@ -20,12 +21,14 @@ struct EventRoute {
 
 struct ReleaseProfile {
   std::string name;
-  std::string service_version;         ///< in $SRV replies
-  std::vector<EventRoute> load_routes; ///< kv_metrics, one per release served
+  std::string service_version;          ///< in $SRV replies
+  std::vector<EventRoute> load_routes;  ///< kv_metrics, one per release served
 };
 
-/// `release` is 1.3 in this version. kInvalidConfig names the option, the value and what is allowed. `publisher_id`: random.
-[[nodiscard]] Result<ReleaseProfile> MakeReleaseProfile(const std::string& release, const transport::EndpointName& endpoint,
+/// `release` is 1.3 in this version. kInvalidConfig names the option, the value and what is
+/// allowed. `publisher_id`: random.
+[[nodiscard]] Result<ReleaseProfile> MakeReleaseProfile(const std::string& release,
+                                                        const transport::EndpointName& endpoint,
                                                         std::uint64_t publisher_id);
 
 }  // namespace understudy::worker

@@ -34,10 +34,13 @@ Status CheckRanges(const WorkerOptions& o) {
   for (const auto& range : ranges) {
     if (range.value < range.least || range.value > range.most) {
       if (std::string_view(range.flag) == "--num-workers" && range.value < 1) {
-        return Fail(Errc::kInvalidConfig, "--num-workers must be at least 1, got " + std::to_string(range.value));
+        return Fail(Errc::kInvalidConfig,
+                    "--num-workers must be at least 1, got " + std::to_string(range.value));
       }
-      return Fail(Errc::kInvalidConfig, std::string(range.flag) + " must be between " + std::to_string(range.least) +
-                                            " and " + std::to_string(range.most) + ", got " + std::to_string(range.value));
+      return Fail(Errc::kInvalidConfig,
+                  std::string(range.flag) + " must be between " + std::to_string(range.least) +
+                      " and " + std::to_string(range.most) + ", got " +
+                      std::to_string(range.value));
     }
   }
   return {};
@@ -45,15 +48,17 @@ Status CheckRanges(const WorkerOptions& o) {
 
 Status CheckReal(const char* flag, double value) {
   if (!std::isfinite(value) || value < 0) {
-    return Fail(Errc::kInvalidConfig, std::string(flag) + " must be a finite number >= 0, got " + std::to_string(value));
+    return Fail(Errc::kInvalidConfig,
+                std::string(flag) + " must be a finite number >= 0, got " + std::to_string(value));
   }
   return {};
 }
 
 Status CheckBuilt(const WorkerOptions& o) {
   const auto refuse = [](const char* flag, const std::string& value, const char* allowed) {
-    return Fail(Errc::kInvalidConfig, std::string(flag) + " '" + value + "' is not supported by this version (allowed: " +
-                                          allowed + ")");
+    return Fail(Errc::kInvalidConfig,
+                std::string(flag) + " '" + value +
+                    "' is not supported by this version (allowed: " + allowed + ")");
   };
   if (o.engine_type != "vllm") {
     return refuse("--engine-type", o.engine_type, "vllm");
@@ -71,8 +76,9 @@ Status CheckBuilt(const WorkerOptions& o) {
     return refuse("--discovery-backend", o.discovery_backend, "etcd, file");
   }
   if (o.data_parallel_size * o.num_workers > 1 << 20) {
-    return Fail(Errc::kInvalidConfig, "--num-workers x --data-parallel-size must be at most 1048576 ranks, got " +
-                                          std::to_string(o.data_parallel_size * o.num_workers));
+    return Fail(Errc::kInvalidConfig,
+                "--num-workers x --data-parallel-size must be at most 1048576 ranks, got " +
+                    std::to_string(o.data_parallel_size * o.num_workers));
   }
   return {};
 }
@@ -80,7 +86,8 @@ Status CheckBuilt(const WorkerOptions& o) {
 Status FillStatusServer(WorkerConfig& config, const Environment& env) {
   const auto port = Number(env, "DYN_SYSTEM_PORT", -1, -1);
   if (port > 65'535) {
-    return Fail(Errc::kInvalidConfig, "DYN_SYSTEM_PORT must be between -1 and 65535, got " + std::to_string(port));
+    return Fail(Errc::kInvalidConfig,
+                "DYN_SYSTEM_PORT must be between -1 and 65535, got " + std::to_string(port));
   }
   config.status_enabled = port >= 0;
   config.status_port = static_cast<std::uint16_t>(port < 0 ? 0 : port);
@@ -105,19 +112,23 @@ Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& 
   UNDERSTUDY_TRY_STATUS(CheckBuilt(options));
   config.block_size = static_cast<std::uint32_t>(options.block_size == 0 ? 64 : options.block_size);
   if (config.block_size < 2) {
-    return Fail(Errc::kInvalidConfig, "--block-size must be at least 2 with --engine-type vllm, got 1");
+    return Fail(Errc::kInvalidConfig,
+                "--block-size must be at least 2 with --engine-type vllm, got 1");
   }
-  UNDERSTUDY_TRY(config.endpoint, transport::ParseEndpointName(
-                                      options.endpoint.value_or("dyn://" + WorkerNamespace(env) + ".backend.generate")));
+  UNDERSTUDY_TRY(config.endpoint,
+                 transport::ParseEndpointName(options.endpoint.value_or(
+                     "dyn://" + WorkerNamespace(env) + ".backend.generate")));
   config.limits.prompt_tokens_max = static_cast<std::size_t>(options.prompt_tokens_max);
   config.limits.body_bytes_max = static_cast<std::size_t>(options.body_bytes_max);
   config.limits.nesting_max = static_cast<std::size_t>(options.nesting_max);
   config.dp_size = static_cast<std::uint32_t>(options.data_parallel_size);
   config.workers = static_cast<std::uint32_t>(options.num_workers);
-  config.seed = options.seed ? static_cast<std::uint64_t>(*options.seed)
-                             : (std::uint64_t{std::random_device{}()} << 32 | std::random_device{}());
+  config.seed = options.seed
+                    ? static_cast<std::uint64_t>(*options.seed)
+                    : (std::uint64_t{std::random_device{}()} << 32 | std::random_device{}());
   config.device_type = DeviceType(env);
-  config.drain_limit = std::chrono::seconds(Number(env, "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0));
+  config.drain_limit =
+      std::chrono::seconds(Number(env, "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0));
   UNDERSTUDY_TRY_STATUS(FillStatusServer(config, env));
   if (const auto id = Text(env, "DYN_STABLE_ROUTING_ID", ""); !id.empty()) {
     config.stable_routing_id = id;

@@ -1,23 +1,25 @@
 // Everything a worker process can be told, from flags and environment.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "understudy/base/clock.h"
 #include "understudy/base/result.h"
 #include "understudy/transport/codec.h"
 #include "understudy/transport/records.h"
 #include "worker/config/environment.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace understudy::worker {
 
-/// Names and defaults of `python -m dynamo.mocker` 1.3.0 where it has the flag. Source: conformance.md 2.1.
+/// Names and defaults of `python -m dynamo.mocker` 1.3.0 where it has the flag. Source:
+/// conformance.md 2.1.
 struct WorkerOptions {
   std::optional<std::string> model_path, model_name, endpoint;
-  std::int64_t num_gpu_blocks = 16384, block_size = 0, max_num_seqs = 256, max_num_batched_tokens = 8192;
+  std::int64_t num_gpu_blocks = 16384, block_size = 0, max_num_seqs = 256,
+               max_num_batched_tokens = 8192;
   bool enable_prefix_caching = true, enable_chunked_prefill = true;
   std::string preemption_mode = "lifo";
   double speedup_ratio = 1.0, decode_speedup_ratio = 1.0;
@@ -58,8 +60,8 @@ struct WorkerConfig {
   std::optional<std::string> stable_routing_id;
 };
 
-/// Checks ranges and combinations. kInvalidConfig: the text names the option, the value and what is allowed (texts of the
-/// reference where it has one).
+/// Checks ranges and combinations. kInvalidConfig: the text names the option, the value and what is
+/// allowed (texts of the reference where it has one).
 [[nodiscard]] Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env);
 
 }  // namespace understudy::worker

@@ -4,8 +4,11 @@
 
 namespace understudy::worker {
 
-transport::HttpResponse HealthReply(const HealthState& state, const std::string& endpoint, bool starting_ready,
-                                    Nanoseconds uptime, bool live_only) {
+transport::HttpResponse HealthReply(const HealthState& state,
+                                    const std::string& endpoint,
+                                    bool starting_ready,
+                                    Nanoseconds uptime,
+                                    bool live_only) {
   const bool endpoint_ready = state.registered && state.engine_started && !state.draining;
   const bool ready = endpoint_ready || (starting_ready && !state.draining);
   nlohmann::ordered_json body;
@@ -17,10 +20,11 @@ transport::HttpResponse HealthReply(const HealthState& state, const std::string&
   return {ready || live_only ? 200 : 503, body.dump()};
 }
 
-std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRoutes(const WorkerConfig& config,
-                                                                                   std::function<HealthState()> state,
-                                                                                   std::function<std::string()> metrics,
-                                                                                   std::function<Nanoseconds()> uptime) {
+std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRoutes(
+    const WorkerConfig& config,
+    std::function<HealthState()> state,
+    std::function<std::string()> metrics,
+    std::function<Nanoseconds()> uptime) {
   return [=](const transport::HttpRequest& request) -> transport::HttpResponse {
     const bool get = request.method == "GET" || request.method == "HEAD";
     if (get && request.path == config.live_path) {
@@ -39,7 +43,9 @@ std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRout
       nlohmann::ordered_json body;
       body["error"] = "Route not found";
       body["message"] = "Route " + request.path + " not found";
-      return {404, body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), "application/json"};
+      return {404,
+              body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+              "application/json"};
     }
     return {404, "Route not found"};
   };

@@ -1,12 +1,13 @@
-// The status routes: /live, /health, /metrics. Source: wire.md 8 and the README's compatibility table.
+// The status routes: /live, /health, /metrics. Source: wire.md 8 and the README's compatibility
+// table.
 #pragma once
-
-#include <functional>
-#include <string>
 
 #include "understudy/base/clock.h"
 #include "understudy/transport/http_server.h"
 #include "worker/config/worker_options.h"
+
+#include <functional>
+#include <string>
 
 namespace understudy::worker {
 
@@ -16,13 +17,19 @@ struct HealthState {
   bool draining = false;
 };
 
-/// 200 while registered, started and not draining (or the starting status says ready before the first registration).
-[[nodiscard]] transport::HttpResponse HealthReply(const HealthState& state, const std::string& endpoint, bool starting_ready,
-                                                  Nanoseconds uptime, bool live_only);
+/// 200 while registered, started and not draining (or the starting status says ready before the
+/// first registration).
+[[nodiscard]] transport::HttpResponse HealthReply(const HealthState& state,
+                                                  const std::string& endpoint,
+                                                  bool starting_ready,
+                                                  Nanoseconds uptime,
+                                                  bool live_only);
 
 /// `metrics` gives the Prometheus text.
 [[nodiscard]] std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRoutes(
-    const WorkerConfig& config, std::function<HealthState()> state, std::function<std::string()> metrics,
+    const WorkerConfig& config,
+    std::function<HealthState()> state,
+    std::function<std::string()> metrics,
     std::function<Nanoseconds()> uptime);
 
 }  // namespace understudy::worker

@@ -1,8 +1,8 @@
 #include "worker/lifecycle/shutdown.h"
 
-#include <utility>
-
 #include "worker/log/log.h"
+
+#include <utility>
 
 namespace understudy::worker {
 namespace {
@@ -13,7 +13,11 @@ constexpr Nanoseconds kPoll = std::chrono::milliseconds(20);
 }  // namespace
 
 Shutdown::Shutdown(transport::Loop& loop, Parts parts, std::function<void()> done)
-    : loop_(loop), parts_(std::move(parts)), done_(std::move(done)), timer_(loop.NewTimer()), poll_(loop.NewTimer()) {}
+    : loop_(loop),
+      parts_(std::move(parts)),
+      done_(std::move(done)),
+      timer_(loop.NewTimer()),
+      poll_(loop.NewTimer()) {}
 
 void Shutdown::Begin() {
   if (phase_ != Phase::kIdle) {
@@ -24,12 +28,18 @@ void Shutdown::Begin() {
     Close();
     return;
   }
-  Log(LogLevel::kInfo, kTarget, "Phase 1: leaving discovery",
-      {{"instances", std::to_string(parts_.instance_keys.size())}, {"inflight_count", std::to_string(parts_.path->running())}});
+  Log(LogLevel::kInfo,
+      kTarget,
+      "Phase 1: leaving discovery",
+      {{"instances", std::to_string(parts_.instance_keys.size())},
+       {"inflight_count", std::to_string(parts_.path->running())}});
   timer_->After(kDeleteLimit, [this] { AfterDelete(); });
   parts_.discovery->Delete(parts_.instance_keys, [this](const Status& deleted) {
     if (!deleted) {
-      Log(LogLevel::kWarn, kTarget, "instance records not deleted", {{"error", deleted.error().message}});
+      Log(LogLevel::kWarn,
+          kTarget,
+          "instance records not deleted",
+          {{"error", deleted.error().message}});
     }
     AfterDelete();
   });
@@ -51,12 +61,17 @@ void Shutdown::Unsubscribe() {
   for (const auto id : parts_.subscriptions) {
     parts_.requests->Unsubscribe(id);
   }
-  Log(LogLevel::kInfo, kTarget, "Phase 2: draining",
+  Log(LogLevel::kInfo,
+      kTarget,
+      "Phase 2: draining",
       {{"inflight_count", std::to_string(parts_.path->running())},
-       {"limit_s", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(parts_.limit).count())}});
+       {"limit_s",
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(parts_.limit).count())}});
   timer_->After(parts_.limit, [this] {
     if (phase_ == Phase::kDrain) {
-      Log(LogLevel::kWarn, kTarget, "drain limit reached, the rest is closed so that frontends migrate it",
+      Log(LogLevel::kWarn,
+          kTarget,
+          "drain limit reached, the rest is closed so that frontends migrate it",
           {{"inflight_count", std::to_string(parts_.path->running())}});
       Close();
     }
@@ -128,7 +143,10 @@ void Shutdown::Close() {
   }
   parts_.discovery->Close(kRevokeLimit, [this](const Status& closed) {
     if (!closed) {
-      Log(LogLevel::kWarn, kTarget, "lease not revoked, records stay until it expires", {{"error", closed.error().message}});
+      Log(LogLevel::kWarn,
+          kTarget,
+          "lease not revoked, records stay until it expires",
+          {{"error", closed.error().message}});
     }
     CloseNats();
   });

@@ -1,25 +1,28 @@
 // Leaving: discovery first, then the running streams, then the wires; every step bounded.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "understudy/transport/discovery.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "worker/load_metrics/load_publisher.h"
 #include "worker/request_path/request_path.h"
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace understudy::worker {
 
-/// On the loop's thread. Phases: 1 delete the instance records, 2 keep serving for the grace period, then unsubscribe and let
-/// running streams finish up to the limit, 3 close what is left without complete_final (so that it migrates), revoke, disconnect.
+/// On the loop's thread. Phases: 1 delete the instance records, 2 keep serving for the grace
+/// period, then unsubscribe and let running streams finish up to the limit, 3 close what is left
+/// without complete_final (so that it migrates), revoke, disconnect.
 class Shutdown {
  public:
-  static constexpr Nanoseconds kDeleteLimit = std::chrono::seconds(2);   ///< an unreachable store must not stop a drain
-  static constexpr Nanoseconds kFinishLimit = std::chrono::seconds(1);   ///< for streams whose last frames are under way
+  static constexpr Nanoseconds kDeleteLimit =
+      std::chrono::seconds(2);  ///< an unreachable store must not stop a drain
+  static constexpr Nanoseconds kFinishLimit =
+      std::chrono::seconds(1);  ///< for streams whose last frames are under way
   static constexpr Nanoseconds kRevokeLimit = std::chrono::seconds(2);
   static constexpr Nanoseconds kDisconnectLimit = std::chrono::milliseconds(500);
 

@@ -27,7 +27,8 @@ std::string StateDump(const DumpInput& input) {
                                {"age_s", stream.age_s}});
   }
   auto engine = nlohmann::ordered_json::parse(input.engine_json, nullptr, false);
-  dump["engine"] = engine.is_discarded() ? nlohmann::ordered_json(input.engine_json) : std::move(engine);
+  dump["engine"] =
+      engine.is_discarded() ? nlohmann::ordered_json(input.engine_json) : std::move(engine);
   return dump.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,11 +1,11 @@
 // What SIGUSR1 writes: ranks, queues, blocks, streams, connections, as one line of JSON.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "worker/lifecycle/health.h"
 #include "worker/request_path/request_path.h"
+
+#include <string>
+#include <vector>
 
 namespace understudy::worker {
 

@@ -1,12 +1,12 @@
 #include "worker/load_metrics/load_publisher.h"
 
+#include "understudy/transport/codec.h"
+#include "worker/log/log.h"
+
 #include <chrono>
 #include <span>
 #include <string>
 #include <utility>
-
-#include "understudy/transport/codec.h"
-#include "worker/log/log.h"
 
 namespace understudy::worker {
 namespace {
@@ -14,17 +14,27 @@ namespace {
 constexpr std::string_view kTarget = "worker.load_metrics";
 
 std::uint64_t UnixMilliseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
 }
 
 }  // namespace
 
-LoadPublisher::LoadPublisher(transport::Loop& loop, transport::NatsClient& nats, std::vector<EventRoute> routes,
+LoadPublisher::LoadPublisher(transport::Loop& loop,
+                             transport::NatsClient& nats,
+                             std::vector<EventRoute> routes,
                              Metrics& metrics)
-    : nats_(nats), routes_(std::move(routes)), sequences_(routes_.size(), 0), metrics_(metrics), timer_(loop.NewTimer()) {}
+    : nats_(nats),
+      routes_(std::move(routes)),
+      sequences_(routes_.size(), 0),
+      metrics_(metrics),
+      timer_(loop.NewTimer()) {}
 
-void LoadPublisher::AddWorker(std::uint64_t worker_id, std::uint32_t first, std::uint32_t dp_size, EndpointProbe* probe) {
+void LoadPublisher::AddWorker(std::uint64_t worker_id,
+                              std::uint32_t first,
+                              std::uint32_t dp_size,
+                              EndpointProbe* probe) {
   const auto worker = static_cast<std::uint32_t>(workers_.size());
   workers_.push_back({first, dp_size, probe});
   ranks_.resize(first + dp_size);
@@ -119,13 +129,20 @@ void LoadPublisher::SendRank(std::uint32_t rank) {
   const auto payload = transport::EncodeActiveLoad(load);
   slot.said = loads_[rank].blocks_active;
   for (std::size_t route = 0; route < routes_.size(); ++route) {
-    const auto bytes = transport::EncodeEnvelope(
-        {routes_[route].publisher_id, sequences_[route]++, UnixMilliseconds(), routes_[route].topic, payload});
+    const auto bytes = transport::EncodeEnvelope({routes_[route].publisher_id,
+                                                  sequences_[route]++,
+                                                  UnixMilliseconds(),
+                                                  routes_[route].topic,
+                                                  payload});
     const auto sent = nats_.Publish(routes_[route].subject, std::as_bytes(std::span(bytes)));
     metrics_.LoadPublished(sent.has_value());
-    if (!sent && !std::exchange(failing_, true)) {  // once per episode; SayAllAgain repeats the values after a reconnect
-      Log(LogLevel::kWarn, kTarget, "Failed to publish metrics for DP rank " + std::to_string(slot.dp_rank) + ": " +
-                                        sent.error().message);
+    if (!sent && !std::exchange(
+                     failing_,
+                     true)) {  // once per episode; SayAllAgain repeats the values after a reconnect
+      Log(LogLevel::kWarn,
+          kTarget,
+          "Failed to publish metrics for DP rank " + std::to_string(slot.dp_rank) + ": " +
+              sent.error().message);
     } else if (sent) {
       failing_ = false;
     }

@@ -1,16 +1,17 @@
-// Publishes each rank's KV use for the router: on change, debounced, a slot per rank. Source: events.md 5.
+// Publishes each rank's KV use for the router: on change, debounced, a slot per rank. Source:
+// events.md 5.
 #pragma once
-
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "understudy/engine/types.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "worker/config/release_profile.h"
 #include "worker/metrics/metrics.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace understudy::worker {
 
@@ -19,12 +20,20 @@ class LoadPublisher {
  public:
   static constexpr Nanoseconds kDebounce = std::chrono::milliseconds(1);
 
-  LoadPublisher(transport::Loop& loop, transport::NatsClient& nats, std::vector<EventRoute> routes, Metrics& metrics);
+  LoadPublisher(transport::Loop& loop,
+                transport::NatsClient& nats,
+                std::vector<EventRoute> routes,
+                Metrics& metrics);
 
-  /// Declares the ranks of one worker; `first` is the RankIndex of its dp rank 0. `probe` gets the worker's sums.
-  void AddWorker(std::uint64_t worker_id, std::uint32_t first, std::uint32_t dp_size, EndpointProbe* probe);
+  /// Declares the ranks of one worker; `first` is the RankIndex of its dp rank 0. `probe` gets the
+  /// worker's sums.
+  void AddWorker(std::uint64_t worker_id,
+                 std::uint32_t first,
+                 std::uint32_t dp_size,
+                 EndpointProbe* probe);
   void OnLoad(const engine::Load& load);
-  /// Says every known value of the worker that owns `rank` again at once: after a refusal, and when room is back.
+  /// Says every known value of the worker that owns `rank` again at once: after a refusal, and when
+  /// room is back.
   void SayAgain(RankIndex rank);
   /// The same for all ranks: after a reconnect.
   void SayAllAgain();

@@ -1,14 +1,14 @@
 #include "worker/log/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <chrono>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 namespace understudy::worker {
 namespace {
@@ -28,7 +28,8 @@ struct Settings {
 Settings& Current() {
   static Settings settings = [] {
     Settings made;
-    made.logger = std::make_shared<spdlog::logger>("understudy", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made.logger = std::make_shared<spdlog::logger>(
+        "understudy", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made.logger->set_pattern("%v");
     made.logger->set_level(spdlog::level::trace);
     made.logger->flush_on(spdlog::level::trace);
@@ -40,9 +41,12 @@ Settings& Current() {
 constexpr std::string_view kNames[] = {"TRACE", "DEBUG", "INFO", "WARN", "ERROR"};
 
 std::optional<LogLevel> ParseLevel(std::string_view text) {
-  constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"trace", LogLevel::kTrace}, {"debug", LogLevel::kDebug},
-                                                               {"info", LogLevel::kInfo},   {"warn", LogLevel::kWarn},
-                                                               {"warning", LogLevel::kWarn}, {"error", LogLevel::kError}};
+  constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"trace", LogLevel::kTrace},
+                                                               {"debug", LogLevel::kDebug},
+                                                               {"info", LogLevel::kInfo},
+                                                               {"warn", LogLevel::kWarn},
+                                                               {"warning", LogLevel::kWarn},
+                                                               {"error", LogLevel::kError}};
   for (const auto& [name, level] : kLevels) {
     if (text == name) {
       return level;
@@ -57,7 +61,9 @@ bool Covers(std::string_view rule, std::string_view target) {
 
 std::string Timestamp() {
   const auto now = std::chrono::system_clock::now();
-  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1'000'000;
+  const auto micros =
+      std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() %
+      1'000'000;
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   std::tm utc{};
   gmtime_r(&seconds, &utc);
@@ -67,7 +73,9 @@ std::string Timestamp() {
   return text;
 }
 
-std::string JsonLine(std::string_view level, std::string_view target, std::string_view message,
+std::string JsonLine(std::string_view level,
+                     std::string_view target,
+                     std::string_view message,
                      std::initializer_list<LogField> fields) {
   nlohmann::ordered_json line;
   line["time"] = Timestamp();
@@ -80,14 +88,23 @@ std::string JsonLine(std::string_view level, std::string_view target, std::strin
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string TextLine(std::string_view level, std::string_view target, std::string_view message,
+std::string TextLine(std::string_view level,
+                     std::string_view target,
+                     std::string_view message,
                      std::initializer_list<LogField> fields) {
   std::string line = Timestamp();
-  line.append(" ").append(level).append(level.size() == 4 ? "  " : " ").append(target).append(": ").append(message);
+  line.append(" ")
+      .append(level)
+      .append(level.size() == 4 ? "  " : " ")
+      .append(target)
+      .append(": ")
+      .append(message);
   for (const auto& [key, value] : fields) {
     const bool quote = value.empty() || value.find_first_of(" \t\n\"") != std::string::npos;
     line.append(" ").append(key).append("=");
-    line.append(quote ? nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) : value);
+    line.append(
+        quote ? nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+              : value);
   }
   return line;
 }
@@ -122,13 +139,17 @@ bool LogEnabled(LogLevel level, std::string_view target) {
   return level >= threshold;
 }
 
-void Log(LogLevel level, std::string_view target, std::string_view message, std::initializer_list<LogField> fields) {
+void Log(LogLevel level,
+         std::string_view target,
+         std::string_view message,
+         std::initializer_list<LogField> fields) {
   if (!LogEnabled(level, target)) {
     return;
   }
   const auto name = kNames[static_cast<std::size_t>(level)];
   const auto& settings = Current();
-  const auto line = settings.json ? JsonLine(name, target, message, fields) : TextLine(name, target, message, fields);
+  const auto line = settings.json ? JsonLine(name, target, message, fields)
+                                  : TextLine(name, target, message, fields);
   settings.logger->log(spdlog::level::info, "{}", line);
 }
 

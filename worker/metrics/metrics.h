@@ -1,12 +1,13 @@
-// Prometheus families of the process. Names that Dynamo's dashboards read are kept letter for letter (wire.md 9); our own are
-// understudy_<noun>_<unit>. On the loop's thread, except where a member says otherwise.
+// Prometheus families of the process. Names that Dynamo's dashboards read are kept letter for
+// letter (wire.md 9); our own are understudy_<noun>_<unit>. On the loop's thread, except where a
+// member says otherwise.
 #pragma once
+
+#include "understudy/engine/types.h"
 
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "understudy/engine/types.h"
 
 namespace understudy::worker {
 
@@ -21,7 +22,13 @@ enum class ErrorType : std::uint8_t {
 };
 
 /// Why a request was turned away; label `reason`.
-enum class RefusalReason : std::uint8_t { kInvalid, kTooLarge, kOverloaded, kDuplicate, kUnservable };
+enum class RefusalReason : std::uint8_t {
+  kInvalid,
+  kTooLarge,
+  kOverloaded,
+  kDuplicate,
+  kUnservable
+};
 
 /// Counts for one endpoint of one worker.
 class EndpointProbe {
@@ -44,18 +51,20 @@ class Metrics {
   virtual ~Metrics() = default;
 
   /// `worker_id` in lower-case hex. The probe lives as long as the registry.
-  virtual EndpointProbe& AddEndpoint(const std::string& ns, const std::string& component, const std::string& endpoint,
+  virtual EndpointProbe& AddEndpoint(const std::string& ns,
+                                     const std::string& component,
+                                     const std::string& endpoint,
                                      const std::string& worker_id) = 0;
   virtual void NetworkTransit(double seconds) = 0;
   virtual void TimeToFirstResponse(double seconds) = 0;
-  virtual void BadFrame() = 0;            ///< a request without a usable envelope
-  virtual void NatsDropped() = 0;         ///< a link to NATS was lost
+  virtual void BadFrame() = 0;     ///< a request without a usable envelope
+  virtual void NatsDropped() = 0;  ///< a link to NATS was lost
   virtual void NatsMessagesDropped(std::uint64_t total) = 0;
   virtual void LeaseLost() = 0;
   virtual void Registered(bool registered) = 0;
   virtual void LoadPublished(bool ok) = 0;
   virtual void OpenStreams(std::uint64_t open, std::uint64_t running) = 0;
-  virtual void Rejected() = 0;            ///< a request was refused for lack of room
+  virtual void Rejected() = 0;  ///< a request was refused for lack of room
 
   /// Prometheus text format; `uptime_s` since start.
   [[nodiscard]] virtual std::string Scrape(double uptime_s) = 0;

@@ -1,9 +1,9 @@
 #include "worker/registration/registration.h"
 
+#include "worker/request_path/service_info.h"
+
 #include <random>
 #include <set>
-
-#include "worker/request_path/service_info.h"
 
 namespace understudy::worker {
 namespace {
@@ -32,7 +32,8 @@ std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config, std::uint
   }
   std::vector<WorkerIdentity> workers;
   for (const auto id : ids) {
-    workers.push_back({id, service + "." + token + "." + name.endpoint + "-" + transport::HexId(id)});
+    workers.push_back(
+        {id, service + "." + token + "." + name.endpoint + "-" + transport::HexId(id)});
   }
   return workers;
 }
@@ -48,7 +49,8 @@ Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
   if (options.model_path) {
     UNDERSTUDY_TRY(card, transport::LoadModelFolder(*options.model_path, options.model_name));
   } else {
-    card.display_name = options.model_name.value_or("dynamo");  // as the reference names a worker without a model
+    card.display_name =
+        options.model_name.value_or("dynamo");  // as the reference names a worker without a model
     card.slug = transport::Slugify(card.display_name);
   }
   card.kv_cache_block_size = config.block_size;
@@ -56,19 +58,23 @@ Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
   card.max_num_seqs = static_cast<std::uint64_t>(options.max_num_seqs);
   card.max_num_batched_tokens = static_cast<std::uint64_t>(options.max_num_batched_tokens);
   card.data_parallel_size = config.dp_size;
-  card.enable_local_indexer = false;  // no KV events and no query endpoint in this version: the router must not wait for them
+  card.enable_local_indexer = false;  // no KV events and no query endpoint in this version: the
+                                      // router must not wait for them
   card.stable_routing_id = config.stable_routing_id;
   return card;
 }
 
-Registration MakeRegistration(const WorkerConfig& config, const ReleaseProfile& profile, const transport::ModelCard& card,
+Registration MakeRegistration(const WorkerConfig& config,
+                              const ReleaseProfile& profile,
+                              const transport::ModelCard& card,
                               const std::vector<WorkerIdentity>& workers) {
   Registration registration;
   for (const auto& route : profile.load_routes) {
     registration.records.push_back(route.channel);
   }
   for (const auto& worker : workers) {
-    registration.records.push_back(transport::EncodeModel(config.endpoint, worker.instance_id, card));
+    registration.records.push_back(
+        transport::EncodeModel(config.endpoint, worker.instance_id, card));
   }
   for (const auto& worker : workers) {
     transport::InstanceRecord instance;

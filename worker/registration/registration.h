@@ -1,14 +1,14 @@
 // Which records a worker process writes, in which order. Source: wire.md 2.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "understudy/base/result.h"
 #include "understudy/transport/records.h"
 #include "worker/config/release_profile.h"
 #include "worker/config/worker_options.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace understudy::worker {
 
@@ -17,9 +17,10 @@ struct WorkerIdentity {
   std::string subject;  ///< NATS subject of `generate`, written into the instance record
 };
 
-/// One worker: the lease id and `<ns>_<component>.<endpoint>-<hex>`. Several: random 63-bit ids, and a token of the process in the
-/// subject so that one wildcard subscription serves all.
-[[nodiscard]] std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config, std::uint64_t lease_id);
+/// One worker: the lease id and `<ns>_<component>.<endpoint>-<hex>`. Several: random 63-bit ids,
+/// and a token of the process in the subject so that one wildcard subscription serves all.
+[[nodiscard]] std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config,
+                                                         std::uint64_t lease_id);
 /// What to subscribe to: the subject itself, or `<ns>_<component>.<token>.*`.
 [[nodiscard]] std::string RequestSubject(const std::vector<WorkerIdentity>& workers);
 
@@ -27,10 +28,13 @@ struct WorkerIdentity {
 [[nodiscard]] Result<transport::ModelCard> MakeCard(const WorkerConfig& config);
 
 struct Registration {
-  std::vector<transport::Record> records;        ///< in the order of writing: channels, cards, then instances
-  std::vector<std::string> instance_keys;        ///< what a drain deletes first
+  std::vector<transport::Record>
+      records;  ///< in the order of writing: channels, cards, then instances
+  std::vector<std::string> instance_keys;  ///< what a drain deletes first
 };
-[[nodiscard]] Registration MakeRegistration(const WorkerConfig& config, const ReleaseProfile& profile,
-                                            const transport::ModelCard& card, const std::vector<WorkerIdentity>& workers);
+[[nodiscard]] Registration MakeRegistration(const WorkerConfig& config,
+                                            const ReleaseProfile& profile,
+                                            const transport::ModelCard& card,
+                                            const std::vector<WorkerIdentity>& workers);
 
 }  // namespace understudy::worker

@@ -1,14 +1,15 @@
-// From the bytes of one request to what the engine takes, or to the refusal that the client gets. Pure.
+// From the bytes of one request to what the engine takes, or to the refusal that the client gets.
+// Pure.
 #pragma once
+
+#include "understudy/transport/codec.h"
+#include "worker/metrics/metrics.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
-
-#include "understudy/transport/codec.h"
-#include "worker/metrics/metrics.h"
 
 namespace understudy::worker {
 
@@ -25,8 +26,11 @@ struct Admitted {
   std::optional<std::uint32_t> dp_rank;  ///< as asked; none = the worker chooses
 };
 
-/// Checks in the reference's order: body, rank, budget (mission.md A.8). `body` in the codec that `control` names.
-[[nodiscard]] std::variant<Admitted, Refusal> Admit(const transport::RequestControl& control, std::string_view body,
-                                                    std::uint32_t dp_size, const transport::DecodeLimits& limits);
+/// Checks in the reference's order: body, rank, budget (mission.md A.8). `body` in the codec that
+/// `control` names.
+[[nodiscard]] std::variant<Admitted, Refusal> Admit(const transport::RequestControl& control,
+                                                    std::string_view body,
+                                                    std::uint32_t dp_size,
+                                                    const transport::DecodeLimits& limits);
 
 }  // namespace understudy::worker

@@ -1,18 +1,19 @@
 #include "worker/request_path/request_path.h"
 
+#include "understudy/base/assert.h"
+#include "worker/log/log.h"
+
 #include <charconv>
 #include <chrono>
 #include <span>
 #include <utility>
 
-#include "understudy/base/assert.h"
-#include "worker/log/log.h"
-
 namespace understudy::worker {
 namespace {
 
 constexpr std::string_view kTarget = "worker.request_path";
-// Free running, the loop may be behind the engine: frames of up to this many batches leave in one write per stream.
+// Free running, the loop may be behind the engine: frames of up to this many batches leave in one
+// write per stream.
 constexpr int kBatchesPerFlush = 8;
 constexpr std::string_view kOverloaded = "Server overloaded: worker at capacity";
 constexpr std::string_view kUnavailable = "Server unavailable: worker at capacity";
@@ -28,12 +29,25 @@ std::string ShortText(std::string_view text) {
 
 }  // namespace
 
-RequestPath::RequestPath(transport::Loop& loop, transport::NatsClient& nats, engine::Engine& engine, LoadPublisher& load,
-                         Metrics& metrics, const Clock& clock, Options options)
-    : loop_(loop), nats_(nats), engine_(engine), load_(load), metrics_(metrics), clock_(clock), options_(options),
+RequestPath::RequestPath(transport::Loop& loop,
+                         transport::NatsClient& nats,
+                         engine::Engine& engine,
+                         LoadPublisher& load,
+                         Metrics& metrics,
+                         const Clock& clock,
+                         Options options)
+    : loop_(loop),
+      nats_(nats),
+      engine_(engine),
+      load_(load),
+      metrics_(metrics),
+      clock_(clock),
+      options_(options),
       table_(options.open_streams_max) {}
 
-void RequestPath::AddWorker(const std::string& subject, std::uint32_t first_rank, EndpointProbe* probe) {
+void RequestPath::AddWorker(const std::string& subject,
+                            std::uint32_t first_rank,
+                            EndpointProbe* probe) {
   by_subject_[subject] = static_cast<std::uint32_t>(workers_.size());
   workers_.push_back({first_rank, 0, probe});
   counts_.push_back({subject});
@@ -60,21 +74,27 @@ void RequestPath::OnRequest(const transport::NatsMessage& message) {
     const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                             std::chrono::system_clock::now().time_since_epoch())
                             .count();
-    metrics_.NetworkTransit(sent_ns > 0 && now_ns > sent_ns ? static_cast<double>(now_ns - sent_ns) * 1e-9 : 0.0);
+    metrics_.NetworkTransit(
+        sent_ns > 0 && now_ns > sent_ns ? static_cast<double>(now_ns - sent_ns) * 1e-9 : 0.0);
   }
 
-  // All of it is in memory already: a body over its limit is refused in its stream, which needs the header.
+  // All of it is in memory already: a body over its limit is refused in its stream, which needs the
+  // header.
   auto frame = transport::ParseTwoPart(payload, payload.size());
-  auto control = frame ? transport::ParseRequestControl(frame->header) : tl::make_unexpected(frame.error());
+  auto control =
+      frame ? transport::ParseRequestControl(frame->header) : tl::make_unexpected(frame.error());
   if (control && control->transport != "tcp_server") {
-    control = Fail(Errc::kUnsupported, "response plane mismatch: frontend requested " + control->transport +
-                                           ", worker configured tcp");
+    control = Fail(Errc::kUnsupported,
+                   "response plane mismatch: frontend requested " + control->transport +
+                       ", worker configured tcp");
   }
   if (!control) {  // no address to call: the ack is the only way to tell the peer
     metrics_.BadFrame();
     ++counts_[worker].errors;
     workers_[worker].probe->Failed(ErrorType::kInvalidMessage);
-    Log(LogLevel::kWarn, kTarget, "request without a usable envelope",
+    Log(LogLevel::kWarn,
+        kTarget,
+        "request without a usable envelope",
         {{"error", ShortText(control.error().message)}, {"bytes", std::to_string(payload.size())}});
     Ack(message, "Server unavailable: " + control.error().message);
     return;
@@ -83,15 +103,20 @@ void RequestPath::OnRequest(const transport::NatsMessage& message) {
   counts_[worker].processing_ns += static_cast<std::uint64_t>((clock_.Now() - received).count());
 }
 
-void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& message,
-                        const transport::RequestControl& control, std::string_view body, TimePoint received) {
+void RequestPath::Serve(std::uint32_t worker,
+                        const transport::NatsMessage& message,
+                        const transport::RequestControl& control,
+                        std::string_view body,
+                        TimePoint received) {
   if (table_.full()) {
     RefuseForLoad(worker, message, control, RankIndex{workers_[worker].first_rank});
     return;
   }
   auto outcome = Admit(control, body, options_.dp_size, options_.limits);
   if (std::holds_alternative<Admitted>(outcome) && table_.Holds(control.id, worker)) {
-    outcome = Refusal{"request " + control.id + " is already active", ErrorType::kGenerate, RefusalReason::kDuplicate};
+    outcome = Refusal{"request " + control.id + " is already active",
+                      ErrorType::kGenerate,
+                      RefusalReason::kDuplicate};
   }
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
     Ack(message, "");
@@ -119,7 +144,9 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
       RefuseForLoad(worker, message, control, rank);
     } else {
       Ack(message, "");
-      RefuseInBand(worker, control, {taken.error().message, ErrorType::kGenerate, RefusalReason::kUnservable});
+      RefuseInBand(worker,
+                   control,
+                   {taken.error().message, ErrorType::kGenerate, RefusalReason::kUnservable});
     }
     return;
   }
@@ -130,7 +157,9 @@ void RequestPath::Serve(std::uint32_t worker, const transport::NatsMessage& mess
   metrics_.TimeToFirstResponse(SecondsSince(received));
   metrics_.OpenStreams(table_.open(), table_.running());
   if (LogEnabled(LogLevel::kDebug, kTarget)) {
-    Log(LogLevel::kDebug, kTarget, "request accepted",
+    Log(LogLevel::kDebug,
+        kTarget,
+        "request accepted",
         {{"request_id", control.id},
          {"prompt_tokens", std::to_string(stream.prompt_tokens)},
          {"max_tokens", std::to_string(stream.output_tokens_max)},
@@ -151,36 +180,47 @@ void RequestPath::Ack(const transport::NatsMessage& message, std::string_view te
   if (message.reply.empty()) {
     return;
   }
-  if (auto sent = nats_.Publish(std::string(message.reply), std::as_bytes(std::span(text))); !sent) {
+  if (auto sent = nats_.Publish(std::string(message.reply), std::as_bytes(std::span(text)));
+      !sent) {
     Log(LogLevel::kWarn, kTarget, "acknowledgement not sent", {{"error", sent.error().message}});
   }
 }
 
-void RequestPath::RefuseForLoad(std::uint32_t worker, const transport::NatsMessage& message,
-                                const transport::RequestControl& control, RankIndex rank) {
-  // A 1.6 frontend (msgpack) routes the next request after "overloaded"; a 1.3 one (JSON) would bench the worker.
+void RequestPath::RefuseForLoad(std::uint32_t worker,
+                                const transport::NatsMessage& message,
+                                const transport::RequestControl& control,
+                                RankIndex rank) {
+  // A 1.6 frontend (msgpack) routes the next request after "overloaded"; a 1.3 one (JSON) would
+  // bench the worker.
   Ack(message, control.codec == transport::PayloadCodec::kMsgpack ? kOverloaded : kUnavailable);
   workers_[worker].probe->Refused(RefusalReason::kOverloaded);
   metrics_.Rejected();
   ++counts_[worker].errors;
   if (!std::exchange(load_refused_, true)) {
-    Log(LogLevel::kWarn, kTarget, "requests are refused: the worker is at capacity",
+    Log(LogLevel::kWarn,
+        kTarget,
+        "requests are refused: the worker is at capacity",
         {{"request_id", control.id}, {"open_streams", std::to_string(table_.open())}});
   }
   refused_rank_ = rank;
   load_.SayAgain(rank);
 }
 
-void RequestPath::RefuseInBand(std::uint32_t worker, const transport::RequestControl& control, const Refusal& refusal) {
+void RequestPath::RefuseInBand(std::uint32_t worker,
+                               const transport::RequestControl& control,
+                               const Refusal& refusal) {
   auto* probe = workers_[worker].probe;
   probe->Refused(refusal.reason);
   probe->Failed(refusal.error);
   ++counts_[worker].errors;
-  Log(LogLevel::kWarn, kTarget, "request refused",
+  Log(LogLevel::kWarn,
+      kTarget,
+      "request refused",
       {{"request_id", ShortText(control.id)}, {"error", ShortText(refusal.text)}});
   auto key = control.id;
   while (table_.Holds(key, worker)) {
-    key += '+';  // a duplicate's own stream needs an entry of its own until the refusal is delivered
+    key +=
+        '+';  // a duplicate's own stream needs an entry of its own until the refusal is delivered
   }
   auto& stream = table_.Open(std::move(key), worker);
   stream.codec = control.codec;
@@ -196,8 +236,9 @@ void RequestPath::RefuseInBand(std::uint32_t worker, const transport::RequestCon
 void RequestPath::Dial(OpenStream& stream, const transport::RequestControl& control) {
   const auto id = RequestTable::IdOf(stream);
   stream.response = transport::DialResponseStream(
-      loop_, control.address,
-      [this, id](transport::StreamEnd end, const std::string& text) { StreamEnded(id, end, text); });
+      loop_, control.address, [this, id](transport::StreamEnd end, const std::string& text) {
+        StreamEnded(id, end, text);
+      });
   scratch_.clear();
   transport::AppendHandshake(scratch_, control.subject);
   transport::AppendPrologue(scratch_);
@@ -222,9 +263,14 @@ void RequestPath::StreamEnded(RequestId id, transport::StreamEnd end, const std:
       probe->Failed(ErrorType::kPublishResponse);
     }
     const bool ordinary = end == StreamEnd::kStop || end == StreamEnd::kKill;
-    const auto level = ordinary || end == StreamEnd::kPeerClosed ? LogLevel::kDebug : LogLevel::kWarn;
-    Log(level, kTarget, ordinary ? "request cancelled by the frontend" : "response stream lost, request cancelled",
-        {{"request_id", stream->context_id}, {"tokens_sent", std::to_string(stream->tokens_sent)}, {"reason", text}});
+    const auto level =
+        ordinary || end == StreamEnd::kPeerClosed ? LogLevel::kDebug : LogLevel::kWarn;
+    Log(level,
+        kTarget,
+        ordinary ? "request cancelled by the frontend" : "response stream lost, request cancelled",
+        {{"request_id", stream->context_id},
+         {"tokens_sent", std::to_string(stream->tokens_sent)},
+         {"reason", text}});
     probe->TokensSent(stream->tokens_sent);
     probe->StreamClosed(SecondsSince(stream->started), stream->response_bytes);
   }
@@ -284,7 +330,8 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
   if (output.kind == OutputKind::kToken || output.kind == OutputKind::kLastToken) {
     ++stream->tokens_sent;
     if (stream->tokens_sent == 1) {
-      transport::AppendToken(scratch_, stream->codec, output.token, {stream->prompt_tokens, 1, stream->cached_tokens});
+      transport::AppendToken(
+          scratch_, stream->codec, output.token, {stream->prompt_tokens, 1, stream->cached_tokens});
     } else {
       transport::AppendToken(scratch_, stream->codec, output.token);
     }
@@ -357,7 +404,8 @@ void RequestPath::CloseAll() {
     if (stream->state == OpenStream::State::kRunning) {
       engine_.Cancel(RequestTable::IdOf(*stream), stream->rank);
       workers_[stream->worker].probe->TokensSent(stream->tokens_sent);
-      workers_[stream->worker].probe->StreamClosed(SecondsSince(stream->started), stream->response_bytes);
+      workers_[stream->worker].probe->StreamClosed(SecondsSince(stream->started),
+                                                   stream->response_bytes);
     }
     CloseStream(*stream);
   }
@@ -374,8 +422,15 @@ std::size_t RequestPath::undelivered() {
 std::vector<RequestPath::StreamSummary> RequestPath::Streams() {
   std::vector<StreamSummary> all;
   table_.ForEach([&](OpenStream& s) {
-    all.push_back({s.context_id, s.worker, Value(s.rank) - workers_[s.worker].first_rank, s.prompt_tokens, s.cached_tokens,
-                   s.tokens_sent, s.output_tokens_max, s.state == OpenStream::State::kFinishing, SecondsSince(s.started)});
+    all.push_back({s.context_id,
+                   s.worker,
+                   Value(s.rank) - workers_[s.worker].first_rank,
+                   s.prompt_tokens,
+                   s.cached_tokens,
+                   s.tokens_sent,
+                   s.output_tokens_max,
+                   s.state == OpenStream::State::kFinishing,
+                   SecondsSince(s.started)});
   });
   return all;
 }

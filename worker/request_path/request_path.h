@@ -1,15 +1,6 @@
 // One request from its NATS message to the end of its response stream.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
-
 #include "understudy/base/clock.h"
 #include "understudy/engine/engine.h"
 #include "understudy/transport/loop.h"
@@ -18,6 +9,15 @@
 #include "worker/metrics/metrics.h"
 #include "worker/request_path/admission.h"
 #include "worker/request_path/request_table.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
 
 namespace understudy::worker {
 
@@ -29,8 +29,13 @@ class RequestPath final : public engine::EngineSink {
     std::size_t open_streams_max = 20'000;
     std::uint32_t dp_size = 1;
   };
-  RequestPath(transport::Loop& loop, transport::NatsClient& nats, engine::Engine& engine, LoadPublisher& load,
-              Metrics& metrics, const Clock& clock, Options options);
+  RequestPath(transport::Loop& loop,
+              transport::NatsClient& nats,
+              engine::Engine& engine,
+              LoadPublisher& load,
+              Metrics& metrics,
+              const Clock& clock,
+              Options options);
 
   /// Requests to `subject` go to the ranks `first_rank` .. + dp size - 1.
   void AddWorker(const std::string& subject, std::uint32_t first_rank, EndpointProbe* probe);
@@ -58,7 +63,8 @@ class RequestPath final : public engine::EngineSink {
   [[nodiscard]] const std::vector<WorkerCounts>& counts() const { return counts_; }
   struct StreamSummary {
     std::string context_id;
-    std::uint32_t worker = 0, dp_rank = 0, prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0, output_tokens_max = 0;
+    std::uint32_t worker = 0, dp_rank = 0, prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0,
+                  output_tokens_max = 0;
     bool finishing = false;
     double age_s = 0;
   };
@@ -71,13 +77,20 @@ class RequestPath final : public engine::EngineSink {
     EndpointProbe* probe = nullptr;
   };
 
-  void Serve(std::uint32_t worker, const transport::NatsMessage& message, const transport::RequestControl& control,
-             std::string_view body, TimePoint received);
+  void Serve(std::uint32_t worker,
+             const transport::NatsMessage& message,
+             const transport::RequestControl& control,
+             std::string_view body,
+             TimePoint received);
   void WakeEngineSoon();
   void Ack(const transport::NatsMessage& message, std::string_view text);
-  void RefuseForLoad(std::uint32_t worker, const transport::NatsMessage& message, const transport::RequestControl& control,
+  void RefuseForLoad(std::uint32_t worker,
+                     const transport::NatsMessage& message,
+                     const transport::RequestControl& control,
                      RankIndex rank);
-  void RefuseInBand(std::uint32_t worker, const transport::RequestControl& control, const Refusal& refusal);
+  void RefuseInBand(std::uint32_t worker,
+                    const transport::RequestControl& control,
+                    const Refusal& refusal);
   void Dial(OpenStream& stream, const transport::RequestControl& control);
   void StreamEnded(RequestId id, transport::StreamEnd end, const std::string& text);
   void Apply(engine::PassBatch& batch);
@@ -97,7 +110,8 @@ class RequestPath final : public engine::EngineSink {
   const Clock& clock_;
   Options options_;
   RequestTable table_;
-  std::atomic<int> batches_posted_{0};  // by engine threads, not applied yet; the engine bounds what it has under way
+  std::atomic<int> batches_posted_{
+      0};  // by engine threads, not applied yet; the engine bounds what it has under way
   std::vector<Worker> workers_;
   std::vector<WorkerCounts> counts_;
   std::unordered_map<std::string, std::uint32_t> by_subject_;

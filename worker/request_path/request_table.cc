@@ -1,8 +1,8 @@
 #include "worker/request_path/request_table.h"
 
-#include <utility>
-
 #include "understudy/base/assert.h"
+
+#include <utility>
 
 namespace understudy::worker {
 

@@ -1,5 +1,12 @@
-// The open response streams of the process: slots with generations, so that a late engine output finds nothing.
+// The open response streams of the process: slots with generations, so that a late engine output
+// finds nothing.
 #pragma once
+
+#include "understudy/base/clock.h"
+#include "understudy/base/ids.h"
+#include "understudy/transport/codec.h"
+#include "understudy/transport/response_stream.h"
+#include "worker/metrics/metrics.h"
 
 #include <cstdint>
 #include <deque>
@@ -9,12 +16,6 @@
 #include <string_view>
 #include <unordered_set>
 #include <vector>
-
-#include "understudy/base/clock.h"
-#include "understudy/base/ids.h"
-#include "understudy/transport/codec.h"
-#include "understudy/transport/response_stream.h"
-#include "worker/metrics/metrics.h"
 
 namespace understudy::worker {
 
@@ -77,7 +78,9 @@ class RequestTable {
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
-    std::size_t operator()(const Key& key) const { return std::hash<std::string>{}(key.id) + key.worker; }
+    std::size_t operator()(const Key& key) const {
+      return std::hash<std::string>{}(key.id) + key.worker;
+    }
   };
 
   const std::size_t streams_max_;

@@ -1,12 +1,13 @@
-// Answers to $SRV.PING, $SRV.INFO and $SRV.STATS: the NATS micro-service face of a component. Source: wire.md 4.1.
+// Answers to $SRV.PING, $SRV.INFO and $SRV.STATS: the NATS micro-service face of a component.
+// Source: wire.md 4.1.
 #pragma once
+
+#include "understudy/transport/nats.h"
+#include "worker/request_path/request_path.h"
 
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "understudy/transport/nats.h"
-#include "worker/request_path/request_path.h"
 
 namespace understudy::worker {
 
@@ -17,14 +18,18 @@ struct ServiceIdentity {
   std::string started;  ///< RFC 3339, UTC
 };
 
-[[nodiscard]] ServiceIdentity NewServiceIdentity(const std::string& ns, const std::string& component, const std::string& version);
+[[nodiscard]] ServiceIdentity NewServiceIdentity(const std::string& ns,
+                                                 const std::string& component,
+                                                 const std::string& version);
 /// `<ns>_<component>`, slugified.
 [[nodiscard]] std::string ServiceName(const std::string& ns, const std::string& component);
 /// `verb` is PING, INFO or STATS. JSON text.
-[[nodiscard]] std::string ServiceReply(const std::string& verb, const ServiceIdentity& identity,
+[[nodiscard]] std::string ServiceReply(const std::string& verb,
+                                       const ServiceIdentity& identity,
                                        const std::vector<RequestPath::WorkerCounts>& endpoints);
 /// Subscribes to the three levels of each verb; `endpoints` is asked at each reply.
-void ServeServiceInfo(transport::NatsClient& nats, ServiceIdentity identity,
+void ServeServiceInfo(transport::NatsClient& nats,
+                      ServiceIdentity identity,
                       std::function<std::vector<RequestPath::WorkerCounts>()> endpoints);
 
 }  // namespace understudy::worker

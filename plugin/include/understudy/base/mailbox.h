@@ -26,9 +26,7 @@ class Mailbox {
   [[nodiscard]] bool Push(T&& item) { return PushWithin(std::move(item), capacity_, true); }
 
   /// The same, but a consumer that waits sleeps on until Wake, another push, or its deadline.
-  [[nodiscard]] bool PushQuietly(T&& item) {
-    return PushWithin(std::move(item), capacity_, false);
-  }
+  [[nodiscard]] bool PushQuietly(T&& item) { return PushWithin(std::move(item), capacity_, false); }
 
   /// Any thread: ends the wait of a consumer that has something to take.
   void Wake() {

@@ -163,7 +163,7 @@ TEST(ResponseStream, KeepsNoMemoryOfWhatASlowReaderHasRead) {
     append();
   }
   const auto before = ResidentBytes();
-  constexpr std::size_t kTotal = 400U << 20;
+  constexpr std::size_t kTotal = 800U << 20;
   while (appended < kTotal) {
     const auto piece = peer->Read(chunk.size());
     ASSERT_FALSE(piece.empty());
@@ -173,7 +173,8 @@ TEST(ResponseStream, KeepsNoMemoryOfWhatASlowReaderHasRead) {
     }
   }
   EXPECT_EQ(stream.ends(), 0);
-  EXPECT_LT(ResidentBytes(), before + (100U << 20));
+  EXPECT_LT(ResidentBytes(),
+            before + kTotal / 2);  // AddressSanitizer keeps 256 MiB of freed memory
 }
 
 TEST(ResponseStream, ManyInARowLeaveNoDescriptorBehind) {
