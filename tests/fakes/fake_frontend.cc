@@ -366,7 +366,8 @@ std::vector<transport::ActiveLoad> FakeFrontend::loads() {
 bool FakeFrontend::WaitLoads(
     const std::function<bool(const std::vector<transport::ActiveLoad>&)>& condition) {
   std::unique_lock lock(shared_->mutex);
-  return shared_->changed.wait_for(lock, Call::kLimit, [&] { return !loads_.empty() && condition(loads_); });
+  return shared_->changed.wait_for(
+      lock, Call::kLimit, [&] { return !loads_.empty() && condition(loads_); });
 }
 
 bool FakeFrontend::WaitConnected() {

@@ -40,7 +40,9 @@ Result<JsonValue> ParseJson(std::string_view text, std::size_t nesting_max) {
     }
   }
   simdjson::dom::element element;
-  const simdjson::error_code error = kept.parser->parse(text.data(), text.size()).get(element);
+  const char* data =
+      text.empty() ? "" : text.data();  // an empty view may be null: memcpy forbids it
+  const simdjson::error_code error = kept.parser->parse(data, text.size()).get(element);
   if (error == simdjson::DEPTH_ERROR) {
     return Fail(Errc::kMalformed, "nested deeper than " + std::to_string(nesting_max) + " levels");
   }

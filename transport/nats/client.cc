@@ -209,13 +209,14 @@ class Client final : public NatsClient {
     }
     close_timer_->After(limit, once);
     Flush(limit, [this, once](const Status&) {
-      subscriptions_.clear();
       if (!link_ || (helper_.joinable() && helper_busy_)) {
         once();
         return;
       }
-      link_->Detach();  // the loop reads no more: the library closes the descriptor without asking
-                        // whether somebody does
+      // The loop reads no more: the library closes the descriptor without asking whether somebody
+      // does. The subscriptions go after the link: their UNSUBs would be unsent bytes, for which
+      // the library waits half a second.
+      link_->Detach();
       StartHelper([link = link_] { link->CloseBlocking(); },
                   [this, once] {
                     DropLink();

@@ -15,6 +15,8 @@
 #include <thread>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 namespace understudy::worker {
 namespace {
 
@@ -103,9 +105,17 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments,
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (pid_ > 0 && !Reap()) {
+  const bool awaited = exit_code_.has_value();
+  if (!Reap()) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
+  } else if (!awaited) {
+    ADD_FAILURE() << "the worker ended by itself with " << *exit_code_ << ":\n" << err();
+  }
+  for (const auto* report : {"Sanitizer: ", "runtime error: "}) {
+    if (CountErr(report) > 0) {
+      ADD_FAILURE() << "the worker's sanitizer says:\n" << err();
+    }
   }
 }
 
