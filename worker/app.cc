@@ -142,7 +142,7 @@ class App {
     Log(LogLevel::kInfo,
         kTarget,
         "starting",
-        {{"nats_server", options.url},
+        {{"nats_server", transport::WithoutCredentials(options.url)},
          {"nats_server_from", Text(env_, "NATS_SERVER", "").empty() ? "default" : "NATS_SERVER"},
          {"request_plane", config_.options.request_plane},
          {"event_plane", config_.options.event_plane},

@@ -317,7 +317,7 @@ class Client final : public NatsClient {
     link_->on_readable = [this] { return Drain(); };
     link_->on_closed = [this] { LinkClosed(); };
     link_->Start();
-    Notify(Event::kConnected, options_.url);
+    Notify(Event::kConnected, WithoutCredentials(options_.url));
     if (auto first = std::exchange(first_, nullptr)) {
       first({});
     }
@@ -325,7 +325,8 @@ class Client final : public NatsClient {
 
   void ConnectFailed(natsStatus status, const std::string& text) {
     const auto message = "Failed to connect to NATS: " + text +
-                         ". Verify NATS server is running and accessible. server=" + options_.url;
+                         ". Verify NATS server is running and accessible. server=" +
+                         WithoutCredentials(options_.url);
     Notify(Event::kConnectFailed, message);
     if (auto first = std::exchange(first_, nullptr)) {
       const bool refused = status == NATS_CONNECTION_AUTH_FAILED || status == NATS_SSL_ERROR;

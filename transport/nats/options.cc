@@ -32,7 +32,7 @@ Result<std::vector<std::string>> SplitNatsUrls(std::string_view url) {
     if (!part.starts_with("nats://") || part.size() == std::string_view("nats://").size()) {
       return Fail(
           Errc::kInvalidConfig,
-          "NATS_SERVER: server must start with 'nats://' (got '" + std::string(part) + "')");
+          "NATS_SERVER: server must start with 'nats://' (got '" + WithoutCredentials(part) + "')");
     }
     urls.emplace_back(part);
   }
@@ -40,6 +40,25 @@ Result<std::vector<std::string>> SplitNatsUrls(std::string_view url) {
     return Fail(Errc::kInvalidConfig, "NATS_SERVER: server must start with 'nats://' (got '')");
   }
   return urls;
+}
+
+std::string WithoutCredentials(std::string_view urls) {
+  std::string shown;
+  while (!urls.empty()) {
+    const auto comma = std::min(urls.find(','), urls.size());
+    const auto part = urls.substr(0, comma);
+    urls.remove_prefix(std::min(comma + 1, urls.size()));
+    const auto scheme = part.find("://");
+    const auto host = scheme == std::string_view::npos ? 0 : scheme + 3;
+    const auto at = part.rfind('@');
+    shown += shown.empty() ? "" : ",";
+    if (at == std::string_view::npos || at < host) {
+      shown += part;
+    } else {
+      shown.append(part.substr(0, host)).append("***").append(part.substr(at));
+    }
+  }
+  return shown;
 }
 
 bool ValidSubject(std::string_view subject) {
@@ -68,7 +87,8 @@ Result<NatsOptionsPtr> BuildNatsOptions(const NatsOptions& options) {
   if (const auto status = natsOptions_SetServers(raw, names.data(), static_cast<int>(names.size()));
       status != NATS_OK) {
     return Fail(Errc::kInvalidConfig,
-                "NATS_SERVER: '" + options.url + "' is not usable: " + natsStatus_GetText(status));
+                "NATS_SERVER: '" + WithoutCredentials(options.url) +
+                    "' is not usable: " + natsStatus_GetText(status));
   }
   natsOptions_SetNoRandomize(raw, true);
   natsOptions_SetName(raw, options.name.c_str());

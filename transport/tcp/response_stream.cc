@@ -104,6 +104,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
         }
         if (errno == EAGAIN || errno == EWOULDBLOCK) {
           AwaitWritable();
+          if (finishing_) {  // anew after each piece that the peer took
+            ArmTimer(ResponseStream::kUnreadWait, [this] {
+              End(StreamEnd::kBacklog, address_ + ": the peer stays connected and does not read");
+            });
+          }
           return;
         }
         End(StreamEnd::kPeerClosed,

@@ -343,21 +343,32 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
     const transport::Usage usage{stream->prompt_tokens, stream->tokens_sent, stream->cached_tokens};
     transport::AppendFinish(scratch_, stream->codec, "length", &usage);
   } else {
-    std::string text = "request rejected: KV footprint exceeds pool capacity";
-    if (output.kind == OutputKind::kFailed) {
-      text = "the engine ended the request";
-      for (const auto& failure : batch.failures) {
-        if (failure.id == output.id) {
-          text = failure.message;
-        }
-      }
-    }
-    Log(LogLevel::kWarn, kTarget, text, {{"request_id", stream->context_id}});
-    workers_[stream->worker].probe->Failed(ErrorType::kGenerate);
-    transport::AppendFinishError(scratch_, stream->codec, text);
+    AppendEngineError(*stream, output, batch);
   }
   AppendData(*stream);
   FinishStream(*stream);
+}
+
+void RequestPath::AppendEngineError(const OpenStream& stream,
+                                    const engine::Output& output,
+                                    const engine::PassBatch& batch) {
+  auto* probe = workers_[stream.worker].probe;
+  probe->Failed(ErrorType::kGenerate);
+  std::string text = "request rejected: KV footprint exceeds pool capacity";
+  if (output.kind ==
+      engine::OutputKind::kRejected) {  // the client's to mend: a refusal like others
+    probe->Refused(RefusalReason::kTooLarge);
+    transport::AppendErrorItem(scratch_, stream.codec, "InvalidArgument", text);
+  } else {
+    text = "the engine ended the request";
+    for (const auto& failure : batch.failures) {
+      if (failure.id == output.id) {
+        text = failure.message;
+      }
+    }
+    transport::AppendFinishError(scratch_, stream.codec, text);
+  }
+  Log(LogLevel::kWarn, kTarget, text, {{"request_id", stream.context_id}});
 }
 
 void RequestPath::AppendData(OpenStream& stream) {

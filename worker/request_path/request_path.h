@@ -95,6 +95,9 @@ class RequestPath final : public engine::EngineSink {
   void StreamEnded(RequestId id, transport::StreamEnd end, const std::string& text);
   void Apply(engine::PassBatch& batch);
   void ApplyOutput(const engine::Output& output, const engine::PassBatch& batch);
+  void AppendEngineError(const OpenStream& stream,
+                         const engine::Output& output,
+                         const engine::PassBatch& batch);
   void AppendData(OpenStream& stream);
   void FinishStream(OpenStream& stream);
   void CloseStream(OpenStream& stream);

@@ -110,6 +110,14 @@ TEST(Environment, EtcdEndpointsAreAList) {
   EXPECT_EQ(EtcdFromEnvironment(From({{"ETCD_LEASE_TTL", "0"}}))->lease_ttl_s, 10);
 }
 
+TEST(Environment, CredentialsInAnAddressAreNotShown) {
+  EXPECT_EQ(transport::WithoutCredentials("nats://u:p@ss@a:4222,nats://b:4222"),
+            "nats://***@a:4222,nats://b:4222");
+  EXPECT_EQ(transport::WithoutCredentials("user:secret@host"), "***@host");
+  EXPECT_EQ(transport::WithoutCredentials("nats://a:4222"), "nats://a:4222");
+  EXPECT_EQ(transport::WithoutCredentials(""), "");
+}
+
 TEST(Environment, TlsToEtcdIsRefusedClearly) {
   const auto options = EtcdFromEnvironment(From({{"ETCD_AUTH_CA", "-----BEGIN"}}));
   ASSERT_FALSE(options);

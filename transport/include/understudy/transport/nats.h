@@ -26,6 +26,9 @@ struct NatsOptions {
   Nanoseconds connect_timeout = std::chrono::seconds(2);
 };
 
+/// The same addresses without what stands before an '@': for logs and errors.
+[[nodiscard]] std::string WithoutCredentials(std::string_view urls);
+
 struct NatsMessage {
   std::string_view subject;
   std::string_view reply;  ///< empty: no answer expected

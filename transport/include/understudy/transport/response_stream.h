@@ -30,6 +30,8 @@ class ResponseStream {
  public:
   static constexpr std::size_t kBacklogBytesMax = 16U << 20;
   static constexpr Nanoseconds kFinWait = std::chrono::seconds(10);
+  /// After Finish: how long the peer may take nothing of what is left.
+  static constexpr Nanoseconds kUnreadWait = std::chrono::seconds(60);
   static constexpr Nanoseconds kConnectTimeout = std::chrono::seconds(5);
 
   virtual ~ResponseStream() = default;
