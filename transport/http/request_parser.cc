@@ -1,5 +1,7 @@
 #include "transport/http/request_parser.h"
 
+#include "transport/http/header_text.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -7,40 +9,6 @@ namespace understudy::transport::http {
 namespace {
 
 constexpr std::string_view kHeadEnd = "\r\n\r\n";
-constexpr std::string_view kTokenChars =
-    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
-bool IsToken(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kTokenChars) == std::string_view::npos;
-}
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return lower;
-}
-
-std::string_view Trim(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-/// Whether the comma list `value` holds `word` (lower case).
-bool Lists(std::string_view value, std::string_view word) {
-  while (!value.empty()) {
-    const auto comma = value.find(',');
-    if (Lower(Trim(value.substr(0, comma))) == word) {
-      return true;
-    }
-    value.remove_prefix(comma == std::string_view::npos ? value.size() : comma + 1);
-  }
-  return false;
-}
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') {
