@@ -1,5 +1,6 @@
 // Servers that die, hang, or talk nonsense.
 #include "tests/fakes/server_process.h"
+#include "tests/integration/nats/connected_client.h"
 #include "tests/integration/nats/nats_peer.h"
 
 #include <memory>
@@ -16,21 +17,7 @@ using fakes::ServerProcess;
 using Event = TestClient::Event;
 using std::chrono::milliseconds;
 
-class NatsFaults : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto server = ServerProcess::Nats();
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = std::move(*server);
-    client_ = std::make_unique<TestClient>(thread_, server_->url());
-    const auto started = client_->Start();
-    ASSERT_TRUE(started) << started.error().message;
-  }
-
-  std::unique_ptr<ServerProcess> server_;
-  LoopThread thread_;
-  std::unique_ptr<TestClient> client_;
-};
+class NatsFaults : public ConnectedClient {};
 
 /// Every payload can be checked alone: its length and the letter it is made of follow from its
 /// number.

@@ -1,5 +1,6 @@
 // Messages through a real nats-server: publish, subscribe, flush, limits.
 #include "tests/fakes/server_process.h"
+#include "tests/integration/nats/connected_client.h"
 #include "tests/integration/nats/nats_peer.h"
 
 #include <fstream>
@@ -15,21 +16,7 @@ namespace {
 using fakes::LoopThread;
 using fakes::ServerProcess;
 
-class NatsMessages : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto server = ServerProcess::Nats();
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = std::move(*server);
-    client_ = std::make_unique<TestClient>(thread_, server_->url());
-    const auto started = client_->Start();
-    ASSERT_TRUE(started) << started.error().message;
-  }
-
-  std::unique_ptr<ServerProcess> server_;
-  LoopThread thread_;
-  std::unique_ptr<TestClient> client_;
-};
+class NatsMessages : public ConnectedClient {};
 
 TEST_F(NatsMessages, ArriveInOrderWithSubjectReplyAndPayload) {
   Inbox inbox;
