@@ -2,6 +2,7 @@
 // a second. usage: <name>_fuzz CORPUS_FOLDER [SEED [SECONDS]]
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -18,10 +20,32 @@ namespace {
 
 constexpr std::size_t kInputBytesMax = 64U << 10;
 
+const std::string* running_input = nullptr;
+
+/// An input that ends the process is printed in hex: it becomes a file of the corpus.
+extern "C" void PrintInput(int signal) {
+  constexpr char kHex[] = "0123456789abcdef";
+  static char text[2 * kInputBytesMax + 1];
+  std::size_t size = 0;
+  if (running_input != nullptr) {
+    for (const char byte : *running_input) {
+      text[size++] = kHex[static_cast<unsigned char>(byte) >> 4U];
+      text[size++] = kHex[static_cast<unsigned char>(byte) & 0x0FU];
+    }
+  }
+  text[size++] = '\n';
+  const ssize_t written = write(STDERR_FILENO, text, size);
+  static_cast<void>(written);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 void Run(const std::string& input) {
+  running_input = &input;
   // A heap block of exactly this size: a sanitizer then sees every read beyond it.
   const std::vector<std::uint8_t> bytes(input.begin(), input.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  running_input = nullptr;
 }
 
 std::vector<std::string> ReadCorpus(const char* folder) {
@@ -107,6 +131,9 @@ int main(int argc, char** argv) {
       argc > 2 ? std::strtoull(argv[2], nullptr, 10) : std::random_device()();
   const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 1.0;
   std::printf("seed %llu, %zu files\n", static_cast<unsigned long long>(seed), corpus.size());
+  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) {
+    std::signal(signal, PrintInput);
+  }
   std::fflush(stdout);  // so that the seed is there when an input ends the process
   for (const std::string& input : corpus) {
     Run(input);

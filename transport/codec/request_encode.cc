@@ -3,6 +3,7 @@
 #include "transport/codec/utf8.h"
 #include "understudy/transport/codec.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -27,8 +28,13 @@ class JsonSink {
       writer_.Null();
       return;
     }
-    std::array<char, 32> text{};
-    const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+    std::array<char, 40> text{};
+    char* end = std::to_chars(text.data(), text.data() + text.size() - 2, number).ptr;
+    if (std::none_of(text.data(), end, [](char c) { return c == '.' || c == 'e'; })) {
+      // Readers take bare digits for an integer and refuse those that need more than 64 bits.
+      *end++ = '.';
+      *end++ = '0';
+    }
     writer_.Raw({text.data(), static_cast<std::size_t>(end - text.data())});
   }
   std::string Take() { return writer_.Take(); }

@@ -1,5 +1,6 @@
 #include "understudy/transport/codec.h"
 
+#include <cmath>
 #include <limits>
 #include <random>
 #include <string>
@@ -101,6 +102,26 @@ TEST_P(RequestBody, TakesWholeFloatsAsIntegersAndIntegersAsFloats) {
   EXPECT_EQ(request.token_ids, (std::vector<std::uint32_t>{1, 2}));
   EXPECT_EQ(request.max_tokens, 3U);
   EXPECT_EQ(request.request_timestamp_ms, 17.0);
+}
+
+TEST_P(RequestBody, GivesBackTimestampsOfEveryMagnitude) {
+  // Shortest digits of a large whole number need no point and no exponent: an integer to a reader.
+  std::mt19937_64 random(20);
+  for (int exponent = -320; exponent <= 308; ++exponent) {
+    for (int sample = 0; sample < 20; ++sample) {
+      PreprocessedRequest sent;
+      sent.request_timestamp_ms =
+          std::ldexp(static_cast<double>(random()), exponent * 3 - 64) * (sample % 2 == 0 ? 1 : -1);
+      sent.request_timestamp_ms =
+          sample == 0 ? std::pow(10.0, exponent) : *sent.request_timestamp_ms;
+      if (!std::isfinite(*sent.request_timestamp_ms)) {
+        continue;
+      }
+      const auto got = DecodeRequest(GetParam(), EncodeRequest(GetParam(), sent), DecodeLimits{});
+      ASSERT_TRUE(got.has_value()) << *sent.request_timestamp_ms << ": " << got.error().message;
+      EXPECT_EQ(got->request_timestamp_ms, sent.request_timestamp_ms);
+    }
+  }
 }
 
 TEST_P(RequestBody, HoldsAHundredThousandsOfTokens) {
