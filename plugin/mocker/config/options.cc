@@ -1,4 +1,4 @@
-#include "plugin/mocker/live/options.h"
+#include "plugin/mocker/config/options.h"
 
 #include <algorithm>
 #include <cmath>
@@ -109,6 +109,10 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.worker_type = options.worker_type;
   config.speedup_ratio = options.speedup_ratio;
   config.decode_speedup_ratio = options.decode_speedup_ratio;
+  config.engine_type = options.engine_type;
+  config.sglang = options.sglang;
+  config.speculative = options.speculative;
+  config.reasoning = options.reasoning;
   config.seed = options.seed;
   return config;
 }

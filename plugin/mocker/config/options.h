@@ -1,9 +1,9 @@
 // MockerOptions: their checks, and what the schedulers make of them.
 #pragma once
 
-#include "plugin/mocker/scheduler/scheduler.h"
+#include "plugin/mocker/scheduler/scheduler_config.h"
 #include "understudy/base/result.h"
-#include "understudy/mocker/mocker_engine.h"
+#include "understudy/mocker/mocker_options.h"
 
 namespace understudy::mocker {
 

@@ -17,6 +17,15 @@ bool BlockPool::Use(std::span<LogicalBlock> blocks,
                     std::size_t from,
                     std::size_t to,
                     EventLog& log) {
+  return Take(blocks, from, to, /*publish=*/true, log);
+}
+
+bool BlockPool::UsePrivately(std::span<LogicalBlock> blocks, EventLog& log) {
+  return Take(blocks, 0, blocks.size(), /*publish=*/false, log);
+}
+
+bool BlockPool::Take(
+    std::span<LogicalBlock> blocks, std::size_t from, std::size_t to, bool publish, EventLog& log) {
   // What is there already is a prefix of the blocks asked for, because a registered block's parent
   // is registered.
   std::size_t hit = from;
@@ -46,18 +55,76 @@ bool BlockPool::Use(std::span<LogicalBlock> blocks,
   evicted_.clear();
   std::size_t stored_end = hit;
   for (std::size_t i = hit; i < to; ++i) {
-    const std::uint32_t slot = TakeSlot(evicted_);
-    blocks[i].slot = slot;
-    slots_[slot] = Slot{.refs = 1, .state = State::kPartial};
-    ++active_;
-    if (blocks[i].full && options_.caching) {
-      Register(slot, i == 0 ? kNoIndex : blocks[i - 1].slot, blocks[i].hash);
+    Occupy(blocks[i]);
+    if (publish && blocks[i].full && options_.caching) {
+      Register(blocks[i].slot, i == 0 ? kNoIndex : blocks[i - 1].slot, blocks[i].hash);
       stored_end = i + 1;
     }
   }
   LogStored(blocks, hit, stored_end, log);
   LogRemoved(log);
   return true;
+}
+
+void BlockPool::Occupy(LogicalBlock& block) {
+  block.slot = TakeSlot(evicted_);
+  slots_[block.slot] = Slot{.refs = 1, .state = State::kPartial};
+  ++active_;
+}
+
+void BlockPool::Publish(std::span<LogicalBlock> blocks, EventLog& log) {
+  if (!options_.caching) {
+    return;
+  }
+  std::size_t run = 0;  // start of the new blocks not yet reported
+  std::size_t i = 0;
+  for (; i < blocks.size() && blocks[i].full; ++i) {
+    LogicalBlock& block = blocks[i];
+    if (slots_[block.slot].state == State::kFull) {  // was there when room was made
+      run = i + 1;
+      continue;
+    }
+    const std::uint32_t parent = i == 0 ? kNoIndex : blocks[i - 1].slot;
+    const std::uint32_t present = Find(parent, block.hash);
+    if (present == kNoIndex) {
+      Register(block.slot, parent, block.hash);
+      continue;
+    }
+    LogStored(blocks, run, i, log);
+    run = i + 1;
+    AddReference(present);
+    ReturnSlot(block.slot);
+    block.slot = present;
+  }
+  LogStored(blocks, run, i, log);
+}
+
+bool BlockPool::ReserveSpare(std::uint64_t count, EventLog& log) {
+  UNDERSTUDY_ASSERT(spare_.empty());
+  if (count > available()) {
+    return false;
+  }
+  evicted_.clear();
+  for (; count > 0; --count) {
+    LogicalBlock block;
+    Occupy(block);
+    spare_.push_back(block.slot);
+  }
+  LogRemoved(log);
+  return true;
+}
+
+void BlockPool::UseSpare(LogicalBlock& block) {
+  UNDERSTUDY_ASSERT(!spare_.empty());
+  block.slot = spare_.back();
+  spare_.pop_back();
+}
+
+void BlockPool::ReturnSpare() {
+  for (const std::uint32_t slot : spare_) {
+    ReturnSlot(slot);
+  }
+  spare_.clear();
 }
 
 void BlockPool::Promote(std::span<LogicalBlock> blocks, EventLog& log) {

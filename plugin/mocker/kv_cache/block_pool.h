@@ -66,6 +66,21 @@ class BlockPool {
                          std::size_t to,
                          EventLog& log);
 
+  /// As Use for the blocks of a prompt that is on its way here, from the first one on: what is new
+  /// stays unknown to others until Publish.
+  [[nodiscard]] bool UsePrivately(std::span<LogicalBlock> blocks, EventLog& log);
+  /// The prompt has arrived: its full blocks can be shared. Those that appeared here meanwhile are
+  /// referenced, and the own slots return.
+  void Publish(std::span<LogicalBlock> blocks, EventLog& log);
+
+  /// Sets `count` slots aside, or none: evicts if there are too few free ones. They count as active
+  /// until they are used by UseSpare or given back.
+  [[nodiscard]] bool ReserveSpare(std::uint64_t count, EventLog& log);
+  /// Gives a partial block one of them.
+  void UseSpare(LogicalBlock& block);
+  void ReturnSpare();
+  [[nodiscard]] std::uint64_t spare() const { return spare_.size(); }
+
   /// `blocks.back()` is partial, held, and has got its hashes: makes it a full block that others
   /// can share. If an equal one is there already, that one is referenced and the own slot returns.
   void Promote(std::span<LogicalBlock> blocks, EventLog& log);
@@ -93,6 +108,12 @@ class BlockPool {
     return Value(hash) + (static_cast<std::uint64_t>(parent) + 1) * 0xD6E8FEB86659FD93ULL;
   }
   [[nodiscard]] bool IsVictim(const EvictionOrder::Entry& entry) const;
+  [[nodiscard]] bool Take(std::span<LogicalBlock> blocks,
+                          std::size_t from,
+                          std::size_t to,
+                          bool publish,
+                          EventLog& log);
+  void Occupy(LogicalBlock& block);
   [[nodiscard]] std::uint32_t TakeSlot(std::vector<BlockHash>& evicted);
   std::uint32_t EvictOne(std::vector<BlockHash>& evicted);
   void Register(std::uint32_t slot, std::uint32_t parent, BlockHash hash);
@@ -109,6 +130,7 @@ class BlockPool {
   Options options_;
   std::vector<Slot> slots_;  ///< those ever used
   std::vector<std::uint32_t> free_slots_;
+  std::vector<std::uint32_t> spare_;
   std::vector<BlockHash> evicted_;  ///< of the running call
   IndexTable registered_;
   EvictionOrder order_;

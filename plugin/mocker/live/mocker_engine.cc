@@ -1,8 +1,8 @@
 #include "understudy/mocker/mocker_engine.h"
 
+#include "plugin/mocker/config/engine_setup.h"
+#include "plugin/mocker/config/options.h"
 #include "plugin/mocker/live/engine_thread.h"
-#include "plugin/mocker/live/options.h"
-#include "plugin/mocker/policy/vllm_policy.h"
 
 #include <atomic>
 #include <mutex>
@@ -21,21 +21,21 @@ constexpr std::size_t kPromptTokensMax = std::size_t{1} << 31U;
 
 class MockerEngine final : public engine::Engine {
  public:
-  MockerEngine(const MockerOptions& options, const Clock& clock)
+  MockerEngine(const MockerOptions& options,
+               std::unique_ptr<const EngineSetup> setup,
+               const Clock& clock)
       : options_(options),
         clock_(clock),
-        config_(MakeSchedulerConfig(options)),
+        setup_(std::move(setup)),
         bound_(options.rank_count, options.waiting_requests_max) {
-    config_.policy = &policy_;
-    config_.perf_model = &model_;
     traits_ = {.rank_count = options.rank_count,
                .blocks_total = options.num_gpu_blocks,
                .block_size = options.block_size,
-               .kv_events = config_.kv_events};
+               .kv_events = setup_->config().kv_events};
     const std::uint32_t threads = ThreadCount(options);
     for (std::uint32_t k = 0; k < threads; ++k) {
       const RankHost::Share share{.first = k, .stride = threads, .rank_count = options.rank_count};
-      threads_.push_back(std::make_unique<EngineThread>(config_, share, bound_, clock));
+      threads_.push_back(std::make_unique<EngineThread>(setup_->config(), share, bound_, clock));
     }
   }
   ~MockerEngine() override { Stop(); }
@@ -70,9 +70,7 @@ class MockerEngine final : public engine::Engine {
 
   const MockerOptions options_;
   const Clock& clock_;
-  SchedulerConfig config_;
-  VllmPolicy policy_;
-  PolynomialModel model_;
+  const std::unique_ptr<const EngineSetup> setup_;
   engine::Traits traits_;
   WaitingBound bound_;
   std::mutex lifecycle_;  ///< Start and Stop
@@ -183,8 +181,8 @@ void MockerEngine::Stop() {
 }  // namespace
 
 Result<std::unique_ptr<engine::Engine>> NewMockerEngine(MockerOptions options, const Clock& clock) {
-  UNDERSTUDY_TRY_STATUS(ValidateOptions(options));
-  return std::make_unique<MockerEngine>(options, clock);
+  UNDERSTUDY_TRY(auto setup, EngineSetup::New(options));
+  return std::make_unique<MockerEngine>(options, std::move(setup), clock);
 }
 
 }  // namespace understudy::mocker

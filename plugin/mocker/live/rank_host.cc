@@ -51,12 +51,12 @@ void RankHost::Start(engine::EngineSink& sink, TimePoint ready_at) {
 void RankHost::Apply(Command command) {
   if (auto* request = std::get_if<engine::Request>(&command)) {
     Rank& rank = RankOf(request->rank);
-    rank.scheduler.Submit(std::move(*request));
+    rank.scheduler->Submit(std::move(*request));
     ++rank.bound_taken;
     Want(rank);
   } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
     Rank& rank = RankOf(cancel->rank);
-    if (rank.scheduler.Cancel(cancel->id)) {
+    if (rank.scheduler->Cancel(cancel->id)) {
       UpdateBound(rank);
       UpdateLoad(rank);
       Want(rank);  // what waited for the freed blocks may start now
@@ -83,7 +83,7 @@ bool RankHost::RunDue(TimePoint now) {
   for (const std::uint32_t place : due_now_) {
     Rank& rank = ranks_[place];
     EndPass(rank, now);
-    if (rank.scheduler.HasWork()) {
+    if (rank.scheduler->HasWork()) {
       StartPass(rank, now - rank.pass_end > kCatchUpMax ? now : rank.pass_end);
     }
     if (batch_.outputs.size() >= kFlushOutputs) {
@@ -101,7 +101,7 @@ void RankHost::StartWanted(TimePoint now) {
   for (const std::uint32_t place : wanted_) {
     Rank& rank = ranks_[place];
     rank.wanted = false;
-    if (rank.scheduler.HasWork()) {
+    if (rank.scheduler->HasWork()) {
       StartPass(rank, now);
     }
   }
@@ -111,12 +111,11 @@ void RankHost::StartWanted(TimePoint now) {
 void RankHost::StartPass(Rank& rank, TimePoint at) {
   rank.pass = NewOutput();
   PassOutput& pass = *rank.pass;
-  rank.scheduler.RunPass(pass);
+  rank.scheduler->RunPass(pass);
   UpdateBound(rank);
-  for (const engine::KvEvent& event : pass.events) {
-    weight_ += static_cast<std::int64_t>(event.blocks.size());
+  if (!pass.events_at_end) {
+    TakeEvents(pass);
   }
-  Append(events_, pass.events);
   if (!pass.progressed) {
     outputs_.push_back(
         std::move(rank.pass));  // only with strict_reference: idle until the next command
@@ -126,11 +125,21 @@ void RankHost::StartPass(Rank& rank, TimePoint at) {
   due_.push({rank.pass_end, static_cast<std::uint32_t>(&rank - ranks_.data())});
 }
 
+void RankHost::TakeEvents(PassOutput& pass) {
+  for (const engine::KvEvent& event : pass.events) {
+    weight_ += static_cast<std::int64_t>(event.blocks.size());
+  }
+  Append(events_, pass.events);
+}
+
 void RankHost::EndPass(Rank& rank, TimePoint now) {
   std::unique_ptr<PassOutput> pass = std::exchange(rank.pass, nullptr);
   if (!unflushed_since_.has_value()) {
     unflushed_since_ = now;
     batch_.outputs.reserve(outputs_last_);
+  }
+  if (pass->events_at_end) {
+    TakeEvents(*pass);
   }
   Append(batch_.admissions, pass->admissions);
   Append(batch_.outputs, pass->outputs);
@@ -142,7 +151,7 @@ void RankHost::EndPass(Rank& rank, TimePoint now) {
 }
 
 void RankHost::UpdateBound(Rank& rank) {
-  const std::uint32_t unadmitted = rank.scheduler.unadmitted();
+  const std::uint32_t unadmitted = rank.scheduler->unadmitted();
   if (unadmitted != rank.bound_taken) {
     bound_.GiveBack(rank.index, rank.bound_taken - unadmitted);
     rank.bound_taken = unadmitted;
@@ -150,7 +159,7 @@ void RankHost::UpdateBound(Rank& rank) {
 }
 
 void RankHost::UpdateLoad(Rank& rank) {
-  const engine::Load load = rank.scheduler.load();
+  const engine::Load load = rank.scheduler->load();
   if (rank.load_batch == batch_number_) {
     batch_.loads[rank.load_place] = load;
     return;

@@ -4,7 +4,7 @@
 
 #include "plugin/mocker/live/command.h"
 #include "plugin/mocker/live/waiting_bound.h"
-#include "plugin/mocker/scheduler/scheduler.h"
+#include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "understudy/base/clock.h"
 #include "understudy/engine/engine.h"
 
@@ -68,8 +68,9 @@ class RankHost {
 
  private:
   struct Rank {
-    Rank(const SchedulerConfig& config, RankIndex rank) : scheduler(config, rank), index(rank) {}
-    Scheduler scheduler;
+    Rank(const SchedulerConfig& config, RankIndex rank)
+        : scheduler(NewRankScheduler(config, rank)), index(rank) {}
+    std::unique_ptr<RankScheduler> scheduler;
     RankIndex index;
     std::unique_ptr<PassOutput> pass;  ///< the pass that is under way
     TimePoint pass_end{};
@@ -89,6 +90,7 @@ class RankHost {
   void StartWanted(TimePoint now);
   void StartPass(Rank& rank, TimePoint at);
   void EndPass(Rank& rank, TimePoint now);
+  void TakeEvents(PassOutput& pass);
   void UpdateBound(Rank& rank);
   void UpdateLoad(Rank& rank);
   [[nodiscard]] std::unique_ptr<PassOutput> NewOutput();

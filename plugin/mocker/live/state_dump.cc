@@ -19,22 +19,22 @@ std::string RankHost::Dump() const {
   std::uint64_t untouched = 0;
   std::string ranks;
   for (const Rank& rank : ranks_) {
-    const engine::Load load = rank.scheduler.load();
+    const engine::Load load = rank.scheduler->load();
     if (load.passes_total == 0 && load.requests_waiting == 0) {
       ++untouched;
       continue;
     }
-    const BlockPool& pool = rank.scheduler.pool();
+    const BlockCounts blocks = rank.scheduler->blocks();
     ranks += ranks.empty() ? "{" : ",{";
     Field(ranks, "rank", Value(rank.index));
-    Field(ranks, "blocks_active", pool.active());
-    Field(ranks, "blocks_cached", pool.cached());
-    Field(ranks, "blocks_free", pool.free());
+    Field(ranks, "blocks_active", blocks.used);
+    Field(ranks, "blocks_cached", blocks.cached);
+    Field(ranks, "blocks_free", blocks.free);
     Field(ranks, "requests_running", load.requests_running);
     Field(ranks, "requests_waiting", load.requests_waiting);
     Field(ranks, "preemptions_total", load.preemptions_total);
     Field(ranks, "passes_total", load.passes_total);
-    Field(ranks, "kv_events_total", pool.event_count());
+    Field(ranks, "kv_events_total", rank.scheduler->event_count());
     Field(ranks, "in_pass", rank.pass ? 1U : 0U);
     ranks += '}';
   }

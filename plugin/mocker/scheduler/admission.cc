@@ -23,24 +23,49 @@ void Scheduler::ScheduleRunning() {
 
 void Scheduler::AdmitWaiting() {
   const std::uint64_t running_max = config_.running_max == 0 ? UINT64_MAX : config_.running_max;
-  while (!preempted_any_ && running_count_ < running_max && !waiting_.empty()) {
-    const std::uint32_t index = waiting_.front();
+  while (!preempted_any_ && running_count_ < running_max) {
+    const std::uint32_t index = NextCandidate();
+    if (index == kNoIndex) {
+      return;
+    }
     RequestState& request = requests_[index];
-    if (request.status == Status::kWaiting &&
-        config_.policy->Footprint(CandidateOf(request, {}), config_.block_size) >
-            config_.blocks_total) {
+    if (Rejects(request)) {
       EndWithout(index, engine::OutputKind::kRejected, {});
       continue;
     }
     request.sequence.MakeBlocks(request.length_max - request.prompt_length);
-    const PrefixCost cost = CostOf(request);
-    if (!Fits(request, cost) || SchedulePart(index, &cost) != Scheduled::kYes) {
-      return;  // nobody overtakes the head
+    PrefixCost cost;
+    if (!IsPrebuilt(request)) {
+      cost = CostOf(request);
+      if (!Fits(request, cost)) {
+        return;  // nobody overtakes the head
+      }
     }
-    if (part_used_ == 0 && budget_ == 0) {
+    if (SchedulePart(index, &cost) != Scheduled::kYes || (part_used_ == 0 && budget_ == 0)) {
       return;
     }
   }
+}
+
+std::uint32_t Scheduler::NextCandidate() const {
+  std::uint32_t index = waiting_.front();
+  if (!pending_.empty()) {
+    // A destination waits for room: only prompts that have theirs already may pass.
+    while (index != kNoIndex && !IsPrebuilt(requests_[index])) {
+      index = requests_[index].next;
+    }
+  }
+  return index;
+}
+
+bool Scheduler::IsPrebuilt(const RequestState& request) {
+  return request.destination && request.status == State::kWaiting;
+}
+
+bool Scheduler::Rejects(const RequestState& request) const {
+  return request.status == State::kWaiting && !IsPrebuilt(request) &&
+         config_.policy->Footprint(CandidateOf(request, {}), config_.block_size) >
+             config_.blocks_total;
 }
 
 bool Scheduler::Fits(const RequestState& request, const PrefixCost& cost) const {
@@ -48,7 +73,7 @@ bool Scheduler::Fits(const RequestState& request, const PrefixCost& cost) const 
   PoolView view{pool_.total(), pool_.active(), 0};
   if (policy.CountsRunningToFinish()) {
     for (const std::uint32_t index : running_) {
-      if (requests_[index].status == Status::kRunning) {
+      if (requests_[index].status == State::kRunning) {
         view.running_to_finish +=
             policy.Needed(CandidateOf(requests_[index], {}), config_.block_size);
       }

@@ -5,21 +5,8 @@ namespace understudy::mocker {
 
 namespace {
 
-// What a client sees of a drawn token, and how many kinds. Source: dynamo-llm 1.3.0 mocker.rs.
-constexpr std::uint32_t kVisibleTokenFirst = 1000;
-constexpr std::uint64_t kVisibleTokenKinds = 1000;
-
 constexpr const char* kOutgrewPool =
     "Completion signal received before max tokens reached: the request alone exceeds the KV pool";
-
-/// SplitMix64.
-std::uint64_t Draw(std::uint64_t& state) {
-  state += 0x9E3779B97F4A7C15ULL;
-  std::uint64_t value = state;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31U);
-}
 
 }  // namespace
 
@@ -28,22 +15,32 @@ void Scheduler::Decode() {
   if (ready_.empty()) {
     return;
   }
+  // Measured before the new tokens take blocks.
+  const DecodeBatch batch = BatchOfReady();
+  bool any = false;
+  for (const std::uint32_t index : ready_) {
+    if (requests_[index].status == State::kRunning) {  // else pushed out by one before it
+      any = EmitToken(index) || any;
+    }
+  }
+  if (any) {
+    AddDecodeTime(batch);
+  }
+}
+
+DecodeBatch Scheduler::BatchOfReady() const {
   std::uint64_t lengths = 0;
   for (const std::uint32_t index : ready_) {
     lengths += requests_[index].length;
   }
-  // Measured before the new tokens take blocks.
-  const DecodeBatch batch{.requests = ready_.size(),
-                          .active_tokens = pool_.active() * config_.block_size,
-                          .context_tokens = lengths / ready_.size(),
-                          .total_tokens = pool_.total() * config_.block_size};
-  bool any = false;
-  for (const std::uint32_t index : ready_) {
-    if (requests_[index].status == Status::kRunning) {  // else pushed out by one before it
-      any = EmitToken(index) || any;
-    }
-  }
-  if (any && config_.worker_type != WorkerType::kPrefill) {
+  return {.requests = ready_.size(),
+          .active_tokens = (pool_.active() - pool_.spare()) * config_.block_size,
+          .context_tokens = lengths / ready_.size(),
+          .total_tokens = pool_.total() * config_.block_size};
+}
+
+void Scheduler::AddDecodeTime(const DecodeBatch& batch) {
+  if (config_.worker_type != WorkerType::kPrefill) {
     output_->decode = ScaledTime(config_.perf_model->DecodeMs(batch),
                                  config_.speedup_ratio * config_.decode_speedup_ratio,
                                  config_.strict_reference);
@@ -69,6 +66,13 @@ bool Scheduler::EmitToken(std::uint32_t index) {
   return true;
 }
 
+bool Scheduler::OutgrewPool() const {
+  // Nobody else holds a block, so none will come. Dynamo 1.3.0 preempts and recomputes such a
+  // request for ever, and everybody waits behind it.
+  return running_count_ == 1 && reserved_ + held_sources_ == 0 && config_.policy->MayPreempt() &&
+         !config_.strict_reference;
+}
+
 bool Scheduler::OpenBlockFor(std::uint32_t index) {
   RequestState& request = requests_[index];
   Sequence& sequence = request.sequence;
@@ -77,10 +81,7 @@ bool Scheduler::OpenBlockFor(std::uint32_t index) {
   }
   sequence.OpenBlock();
   while (!pool_.Use(sequence.blocks(), request.held, request.held + 1, output_->events)) {
-    const bool alone = running_count_ == 1;
-    if (alone && config_.policy->MayPreempt() && !config_.strict_reference) {
-      // Dynamo 1.3.0 preempts and recomputes such a request for ever, and everybody waits behind
-      // it.
+    if (OutgrewPool()) {
       sequence.DropBlock();
       EndWithout(index, engine::OutputKind::kFailed, kOutgrewPool);
       return false;
@@ -99,30 +100,26 @@ bool Scheduler::OpenBlockFor(std::uint32_t index) {
 }
 
 void Scheduler::Emit(RequestState& request, std::uint32_t index) {
-  std::uint32_t visible = 0;
-  std::uint32_t hidden = 0;
-  if (request.planned.empty()) {
-    // The cache sees another id than the client, as in the original: a follow-up prompt does not
-    // match generated blocks.
-    const std::uint64_t drawn = Draw(request.random);
-    hidden = static_cast<std::uint32_t>(drawn);
-    visible = kVisibleTokenFirst +
-              static_cast<std::uint32_t>(((drawn >> 32U) * kVisibleTokenKinds) >> 32U);
-  } else {
-    hidden = visible = request.planned[request.length - request.prompt_length];
-  }
-  request.sequence.Append(hidden);
+  const OutputTokens::Token token = request.tokens.Next(request.length - request.prompt_length);
+  request.sequence.Append(token.hidden);
   ++request.length;
-  if (request.token_pass != 0 && request.token_pass + 1 == passes_) {
-    ++pass_gaps_;
+  ++pass_tokens_;
+  fruitless_preemptions_ = 0;
+  if (request.token_pass == passes_) {
+    ++token_gaps_;  // of one burst: no time between them
+  } else {
+    ++pass_token_requests_;
+    pass_gaps_ += request.token_pass != 0 && request.token_pass + 1 == passes_ ? 1U : 0U;
   }
   request.token_pass = passes_;
   const bool last = request.length >= request.length_max;
   if (!request.muted) {
     const auto kind = last ? engine::OutputKind::kLastToken : engine::OutputKind::kToken;
-    output_->outputs.push_back({request.id, visible, kind});
+    output_->outputs.push_back({request.id, token.visible, kind});
   }
-  if (last) {
+  if (last && request.source) {
+    HoldSource(index);
+  } else if (last) {
     ReleaseBlocks(request);
     Retire(index);
   }

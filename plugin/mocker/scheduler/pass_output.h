@@ -25,19 +25,46 @@ struct PassStats {
   std::uint64_t prefill_kv_tokens = 0;  ///< of their prompts, what was there before
   LengthStats decode;                   ///< the others, by sequence length
   LengthStats queued_prefill;           ///< waiting after the pass, by prompt length
-  LengthStats queued_decode;            ///< preempted, by sequence length
+  LengthStats queued_decode;            ///< preempted and handed over, by sequence length
+  std::uint64_t output_tokens = 0;
+  std::uint64_t output_requests = 0;  ///< that got at least one of them
 };
 
-/// Filled by Scheduler::RunPass; reuse it, so that a steady pass allocates nothing.
+/// A step of a hand-off that happened at one of its two ends.
+struct HandoffNotice {
+  enum class Kind : std::uint8_t {
+    kSourceHeld,           ///< the prompt is computed, its blocks wait for ReleaseSource
+    kDestinationReserved,  ///< there is room for the prompt
+  };
+  RequestId id{};
+  Kind kind = Kind::kSourceHeld;
+  /// kSourceHeld: the whole prompt; kDestinationReserved: what of it was not cached there.
+  std::uint64_t tokens = 0;
+};
+
+/// What a command between passes changed; visible at once.
+struct CommandOutput {
+  std::vector<engine::KvEvent> events;
+  std::vector<HandoffNotice> notices;
+
+  void Clear() {
+    events.clear();
+    notices.clear();
+  }
+};
+
+/// Filled by RankScheduler::RunPass; reuse it, so that a steady pass allocates nothing.
 struct PassOutput {
   Nanoseconds prefill{0};
   Nanoseconds decode{0};
   std::vector<engine::KvEvent> events;  ///< visible when the pass starts
+  bool events_at_end = false;           ///< SGLang: `events` are visible when it ends
   std::vector<engine::Admission> admissions;
   std::vector<engine::Output>
       outputs;  ///< visible when it ends: tokens, then requests that ended without one
   std::vector<engine::Failure> failures;
-  PassStats stats;  ///< only with SchedulerConfig::collect_stats
+  std::vector<HandoffNotice> notices;  ///< visible when it ends
+  PassStats stats;                     ///< only with SchedulerConfig::collect_stats
   /// False: nothing changed and nothing will until a request comes or goes.
   bool progressed = false;
 

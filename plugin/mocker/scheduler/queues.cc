@@ -6,17 +6,6 @@
 
 namespace understudy::mocker {
 
-namespace {
-
-std::uint64_t Mix(std::uint64_t value) {
-  value += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27U)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31U);
-}
-
-}  // namespace
-
 void WaitingQueue::PushBack(std::vector<RequestState>& requests, std::uint32_t index) {
   requests[index].next = kNoIndex;
   requests[index].previous = last_;
@@ -51,33 +40,43 @@ std::uint32_t Scheduler::NewEntry() {
 }
 
 void Scheduler::Submit(engine::Request request) {
+  Enqueue(NewRequest(std::move(request)));
+}
+
+void Scheduler::Enqueue(std::uint32_t index) {
+  requests_[index].status = State::kWaiting;
+  waiting_.PushBack(requests_, index);
+}
+
+std::uint32_t Scheduler::NewRequest(engine::Request request) {
   const std::uint32_t index = NewEntry();
   RequestState& state = requests_[index];
   state.id = request.id;
   state.length = state.prompt_length = request.prompt.size();
   state.computed = state.allocated = state.pass = state.token_pass = 0;
   state.held = 0;
-  state.status = Status::kWaiting;
-  state.muted = false;
+  state.muted = state.source = state.destination = false;
   Candidate candidate = CandidateOf(state, {});
   candidate.output_max = request.output_tokens_max;
   state.length_max = state.prompt_length + config_.policy->OutputLimit(
                                                candidate, config_.blocks_total, config_.block_size);
-  state.random = Mix(Mix(config_.seed ^ (std::uint64_t{Value(rank_)} << 32U)) + arrivals_++);
-  state.planned = std::move(request.planned_tokens);
+  state.tokens.Assign(OutputTokens::Mix(rank_seed_ + arrivals_++),
+                      std::move(request.planned_tokens),
+                      state.length_max - state.prompt_length,
+                      config_.reasoning);
   state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
   by_id_.Insert(Value(state.id), index);
-  waiting_.PushBack(requests_, index);
   ++unadmitted_;
+  return index;
 }
 
 bool Scheduler::Cancel(RequestId id) {
-  const std::uint32_t index =
-      by_id_.Find(Value(id), [&](std::uint32_t i) { return requests_[i].id == id; });
+  const std::uint32_t index = IndexOf(id);
   if (index == kNoIndex) {
     return false;
   }
-  if (config_.strict_reference) {
+  const RequestState& request = requests_[index];
+  if (config_.strict_reference && !request.source && !request.destination) {
     requests_[index].muted = true;  // Dynamo 1.3.0 computes it to the end and drops the output
     return true;
   }
@@ -89,8 +88,8 @@ bool Scheduler::Cancel(RequestId id) {
 void Scheduler::EnterRunning(std::uint32_t index) {
   RequestState& request = requests_[index];
   waiting_.Remove(requests_, index);
-  unadmitted_ -= request.status == Status::kWaiting ? 1U : 0U;
-  request.status = Status::kRunning;
+  unadmitted_ -= request.status == State::kWaiting ? 1U : 0U;
+  request.status = State::kRunning;
   running_.push_back(index);
   ++running_count_;
 }
@@ -103,23 +102,51 @@ void Scheduler::ReleaseBlocks(RequestState& request) {
   }
   request.allocated = 0;
   request.computed = 0;
+  ++capacity_changes_;
 }
 
 void Scheduler::Retire(std::uint32_t index) {
   RequestState& request = requests_[index];
   UNDERSTUDY_ASSERT(request.held == 0);
-  if (request.status == Status::kRunning) {
+  if (request.status == State::kRunning) {
     --running_count_;
+    left_running_ = true;
     retired_.push_back(index);
   } else {
-    waiting_.Remove(requests_, index);
-    unadmitted_ -= request.status == Status::kWaiting ? 1U : 0U;
+    LeaveQueue(index);
     unused_.push_back(index);
   }
+  stalled_ = false;
   by_id_.Erase(Value(request.id), index);
   request.sequence.Clear();
-  request.planned = {};
-  request.status = Status::kGone;
+  request.tokens.Clear();
+  request.status = State::kGone;
+}
+
+void Scheduler::LeaveQueue(std::uint32_t index) {
+  switch (requests_[index].status) {
+    case State::kWaiting:
+      --unadmitted_;
+      [[fallthrough]];
+    case State::kPreempted:
+      waiting_.Remove(requests_, index);
+      return;
+    case State::kPending:
+      --unadmitted_;
+      pending_.Remove(requests_, index);
+      return;
+    case State::kReserved:
+      --unadmitted_;
+      --reserved_;
+      return;
+    case State::kHeld:
+      --held_sources_;
+      return;
+    case State::kRunning:
+    case State::kGone:
+      break;
+  }
+  UNDERSTUDY_ASSERT(false);
 }
 
 std::uint32_t Scheduler::PreemptOne() {
@@ -127,10 +154,10 @@ std::uint32_t Scheduler::PreemptOne() {
     return kNoIndex;
   }
   const auto lives = [this](std::uint32_t index) {
-    return requests_[index].status == Status::kRunning;
+    return requests_[index].status == State::kRunning;
   };
   std::uint32_t victim = kNoIndex;
-  if (config_.preemption == PreemptionMode::kFifo) {
+  if (config_.preemption == PreemptionMode::kFifo && !stalled_) {
     const auto first = std::find_if(running_.begin(), running_.end(), lives);
     victim = *first;
     running_.erase(first);
@@ -142,9 +169,14 @@ std::uint32_t Scheduler::PreemptOne() {
   --running_count_;
   RequestState& request = requests_[victim];
   ReleaseBlocks(request);
-  request.status = Status::kPreempted;
+  request.status = State::kPreempted;
   waiting_.PushFront(requests_, victim);
   ++preemptions_;
+  // Two requests that take turns in pushing each other out never get a token. When more were pushed
+  // out than there are, with no token between, the first to run stays until somebody ends.
+  if (++fruitless_preemptions_ > running_count_ + waiting_.size() && !config_.strict_reference) {
+    stalled_ = true;
+  }
   output_->progressed = true;
   return victim;
 }
@@ -176,11 +208,12 @@ void Scheduler::EndWithout(std::uint32_t index, engine::OutputKind kind, std::st
 }
 
 void Scheduler::CompactRunning() {
-  if (retired_.empty()) {
+  if (!left_running_) {
     return;
   }
+  left_running_ = false;
   std::erase_if(running_,
-                [this](std::uint32_t index) { return requests_[index].status == Status::kGone; });
+                [this](std::uint32_t index) { return requests_[index].status != State::kRunning; });
   unused_.insert(unused_.end(), retired_.begin(), retired_.end());
   retired_.clear();
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "plugin/mocker/kv_cache/sequence.h"
+#include "plugin/mocker/scheduler/output_tokens.h"
 #include "understudy/base/ids.h"
 
 #include <cstdint>
-#include <vector>
 
 namespace understudy::mocker {
 
@@ -15,7 +15,10 @@ struct RequestState {
     kWaiting,    ///< in the queue, never preempted
     kPreempted,  ///< in the queue, computes everything again
     kRunning,
-    kGone,  ///< over; the entry is reused as soon as no list of a pass mentions it
+    kHeld,      ///< a source that has its last token; its blocks wait for ReleaseSource
+    kPending,   ///< a destination that waits for room
+    kReserved,  ///< a destination that has room and waits for its prompt
+    kGone,      ///< over; the entry is reused as soon as no list of a pass mentions it
   };
 
   RequestId id{};
@@ -24,8 +27,6 @@ struct RequestState {
   std::uint64_t allocated = 0;  ///< tokens for which it holds blocks (blocks: `held`)
   std::uint64_t prompt_length = 0;
   std::uint64_t length_max = 0;  ///< where it ends
-  /// State of its own generator: the draws don't depend on other requests.
-  std::uint64_t random = 0;
 
   // The part of the running pass, for undoing it when the request is preempted in the same pass.
   std::uint64_t pass = 0;  ///< number of the pass in which the four below were set; 0 = none
@@ -38,11 +39,14 @@ struct RequestState {
 
   Status status = Status::kWaiting;
   bool muted = false;             ///< cancelled, but computed to its end: strict reference
+  bool source = false;            ///< its blocks stay when it has its last token
+  bool destination = false;       ///< its prompt was computed elsewhere
+  std::uint64_t retry_at = 0;     ///< kPending: changes of capacity when it was last refused
   std::uint32_t held = 0;         ///< blocks with a slot: the first `held` of the sequence
-  std::uint32_t next = kNoIndex;  ///< in the waiting queue
+  std::uint32_t next = kNoIndex;  ///< in the queue of waiting or of pending requests
   std::uint32_t previous = kNoIndex;
   Sequence sequence;
-  std::vector<std::uint32_t> planned;  ///< empty: ids are drawn
+  OutputTokens tokens;
 };
 
 }  // namespace understudy::mocker

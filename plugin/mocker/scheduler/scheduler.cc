@@ -15,9 +15,11 @@ constexpr const char* kDeadEnd =
 void PassOutput::Clear() {
   prefill = decode = Nanoseconds(0);
   events.clear();
+  events_at_end = false;
   admissions.clear();
   outputs.clear();
   failures.clear();
+  notices.clear();
   stats = {};
   progressed = false;
 }
@@ -25,12 +27,16 @@ void PassOutput::Clear() {
 Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
     : config_(config),
       rank_(rank),
+      rank_seed_(OutputTokens::Mix(config.seed ^ (std::uint64_t{Value(rank)} << 32U))),
       pool_({.blocks_total = config.blocks_total,
              .caching = config.prefix_caching,
              .events = config.kv_events && config.prefix_caching,
              .rank = rank}) {
   UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr &&
                     config.block_size >= 2);
+  if (config.speculative) {
+    accepts_.emplace(config.speculative->accept_rates, config.speculative->seed + Value(rank));
+  }
 }
 
 void Scheduler::RunPass(PassOutput& output) {
@@ -41,7 +47,7 @@ void Scheduler::RunPass(PassOutput& output) {
   budget_ = config_.budget == 0 ? UINT64_MAX : config_.budget;
   prefill_batch_ = {};
   preempted_any_ = false;
-  pass_gaps_ = 0;
+  pass_gaps_ = pass_tokens_ = pass_token_requests_ = 0;
 
   ScheduleRunning();
   AdmitWaiting();
@@ -50,7 +56,11 @@ void Scheduler::RunPass(PassOutput& output) {
                                 config_.speedup_ratio,
                                 config_.strict_reference);
   }
-  Decode();
+  if (accepts_) {
+    DecodeSpeculative();
+  } else {
+    Decode();
+  }
   FailDeadEnd();
   token_gaps_ += pass_gaps_;
   token_gap_time_ += output.duration() * static_cast<std::int64_t>(pass_gaps_);
@@ -65,7 +75,8 @@ void Scheduler::RunPass(PassOutput& output) {
 }
 
 void Scheduler::FailDeadEnd() {
-  if (output_->progressed || config_.strict_reference || running_count_ > 0 || waiting_.empty()) {
+  if (output_->progressed || config_.strict_reference || running_count_ > 0 || waiting_.empty() ||
+      reserved_ + held_sources_ + pending_.size() > 0) {
     return;
   }
   // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody
@@ -78,7 +89,7 @@ engine::Load Scheduler::load() const {
           .blocks_active = pool_.active(),
           .blocks_total = pool_.total(),
           .requests_running = running_count_,
-          .requests_waiting = waiting_.size(),
+          .requests_waiting = waiting_.size() + pending_.size() + reserved_,
           .preemptions_total = preemptions_,
           .passes_total = passes_,
           .token_gaps_total = token_gaps_,
@@ -91,12 +102,18 @@ std::string Scheduler::CheckConsistency() const {
   }
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
+  std::uint32_t apart = 0;
   std::vector<std::uint32_t> slots;
   for (const RequestState& request : requests_) {
-    running += request.status == Status::kRunning ? 1U : 0U;
-    waiting += request.status == Status::kWaiting || request.status == Status::kPreempted ? 1U : 0U;
-    if (request.status != Status::kRunning && request.held > 0) {
-      return "a request that does not run holds blocks";
+    const State status = request.status;
+    running += status == State::kRunning ? 1U : 0U;
+    waiting += status == State::kWaiting || status == State::kPreempted ? 1U : 0U;
+    apart += status == State::kHeld || status == State::kPending || status == State::kReserved;
+    const bool may_hold = status == State::kRunning || status == State::kHeld ||
+                          status == State::kReserved ||
+                          (status == State::kWaiting && request.destination);
+    if (!may_hold && request.held > 0) {
+      return "a request that neither runs nor is handed over holds blocks";
     }
     for (std::uint32_t i = 0; i < request.held; ++i) {
       slots.push_back(request.sequence.blocks()[i].slot);
@@ -109,7 +126,8 @@ std::string Scheduler::CheckConsistency() const {
            std::to_string(pool_.active());
   }
   if (running != running_count_ || waiting != waiting_.size() ||
-      by_id_.size() != running + waiting) {
+      apart != pending_.size() + reserved_ + held_sources_ ||
+      by_id_.size() != running + waiting + apart) {
     return "the queues do not match the requests";
   }
   return {};

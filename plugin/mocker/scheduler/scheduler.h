@@ -3,72 +3,50 @@
 
 #include "plugin/mocker/kv_cache/block_pool.h"
 #include "plugin/mocker/kv_cache/index_table.h"
-#include "plugin/mocker/perf_model/timing.h"
-#include "plugin/mocker/policy/policy.h"
-#include "plugin/mocker/scheduler/pass_output.h"
+#include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "plugin/mocker/scheduler/request_state.h"
 #include "plugin/mocker/scheduler/waiting_queue.h"
-#include "understudy/engine/types.h"
-#include "understudy/mocker/mocker_engine.h"
+#include "plugin/mocker/speculative/accept_stream.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace understudy::mocker {
-
-/// Shared by all ranks of an engine; outlives them.
-struct SchedulerConfig {
-  std::uint64_t blocks_total = 16384;
-  std::uint32_t block_size = 64;
-  std::uint32_t running_max = 0;  ///< 0 = unlimited
-  std::uint64_t budget = 0;       ///< tokens of a pass, 0 = unlimited
-  bool prefix_caching = true;
-  bool chunked_prefill = true;
-  bool kv_events = true;
-  bool strict_reference = false;
-  bool collect_stats = false;
-  PreemptionMode preemption = PreemptionMode::kLifo;
-  WorkerType worker_type = WorkerType::kAggregated;
-  double speedup_ratio = 1.0;
-  double decode_speedup_ratio = 1.0;
-  std::uint64_t seed = 42;
-  const SchedulingPolicy* policy = nullptr;
-  const PerfModel* perf_model = nullptr;
-};
 
 /// Pure: no clock, no thread, no log. A pass computes all its effects at once; the caller shows
 /// events when the pass starts and outputs when its modelled time is over. Between passes requests
 /// may be submitted and cancelled. Not thread safe. An idle scheduler that never had a request owns
 /// no memory beyond itself. Source: dynamo-mocker 1.3.0 scheduler/vllm/core.rs; golden vectors
 /// pass_vllm_*.json and replay_synth_vllm_*.json.
-class Scheduler {
+class Scheduler final : public RankScheduler {
  public:
   Scheduler(const SchedulerConfig& config, RankIndex rank);
 
-  /// Joins at the next pass. `request` was checked by the caller (engine::Engine::Submit); its id
-  /// is new.
-  void Submit(engine::Request request);
-
-  /// Frees the request's slot and blocks at once; no output follows. False when the id is unknown
-  /// (or already over). With strict_reference only its output ends.
-  bool Cancel(RequestId id);
-
-  [[nodiscard]] bool HasWork() const { return running_count_ > 0 || !waiting_.empty(); }
-
-  /// Clears and fills `output`.
-  void RunPass(PassOutput& output);
-
-  [[nodiscard]] engine::Load load() const;
-  /// Requests that were never admitted so far: what the bound of waiting requests counts.
-  [[nodiscard]] std::uint32_t unadmitted() const { return unadmitted_; }
+  void Submit(engine::Request request) override;
+  bool Cancel(RequestId id) override;
+  [[nodiscard]] bool HasWork() const override { return running_count_ > 0 || !waiting_.empty(); }
+  void RunPass(PassOutput& output) override;
+  [[nodiscard]] engine::Load load() const override;
+  [[nodiscard]] BlockCounts blocks() const override {
+    return {pool_.active(), pool_.cached(), pool_.free(), pool_.total()};
+  }
+  [[nodiscard]] std::uint64_t event_count() const override { return pool_.event_count(); }
+  [[nodiscard]] std::uint32_t unadmitted() const override { return unadmitted_; }
+  [[nodiscard]] std::string CheckConsistency() const override;
+  void SubmitSource(engine::Request request) override;
+  bool ReleaseSource(RequestId id, CommandOutput& output) override;
+  [[nodiscard]] Status ReserveDestination(engine::Request request,
+                                          bool in_pass,
+                                          CommandOutput& output) override;
+  void RetryDestination(CommandOutput& output) override;
+  bool ActivateDestination(RequestId id, CommandOutput& output) override;
+  bool CancelDestination(RequestId id, CommandOutput& output) override;
   [[nodiscard]] const BlockPool& pool() const { return pool_; }
-  /// Checks the pool and that the requests hold exactly what it calls active. Empty if all is well.
-  /// For tests.
-  [[nodiscard]] std::string CheckConsistency() const;
 
  private:
-  using Status = RequestState::Status;
+  using State = RequestState::Status;
   enum class Scheduled : std::uint8_t { kYes, kBlocked, kSelfPreempted };
   /// Leading prompt tokens that are there already, in all, and in blocks that others hold.
   struct PrefixCost {
@@ -78,9 +56,13 @@ class Scheduler {
 
   // queues.cc
   std::uint32_t NewEntry();
+  std::uint32_t NewRequest(engine::Request request);
+  void Enqueue(std::uint32_t index);
+  [[nodiscard]] std::uint32_t IndexOf(RequestId id) const;
   void EnterRunning(std::uint32_t index);
   void ReleaseBlocks(RequestState& request);
   void Retire(std::uint32_t index);
+  void LeaveQueue(std::uint32_t index);
   std::uint32_t PreemptOne();
   void UndoPart(RequestState& victim);
   void EndWithout(std::uint32_t index, engine::OutputKind kind, std::string message);
@@ -89,6 +71,9 @@ class Scheduler {
   // admission.cc
   void ScheduleRunning();
   void AdmitWaiting();
+  [[nodiscard]] std::uint32_t NextCandidate() const;
+  [[nodiscard]] static bool IsPrebuilt(const RequestState& request);
+  [[nodiscard]] bool Rejects(const RequestState& request) const;
   [[nodiscard]] bool Fits(const RequestState& request, const PrefixCost& cost) const;
   [[nodiscard]] PrefixCost CostOf(const RequestState& request) const;
   [[nodiscard]] Candidate CandidateOf(const RequestState& request, const PrefixCost& cost) const;
@@ -96,12 +81,24 @@ class Scheduler {
   enum class Allocated : std::uint8_t { kYes, kNoBlocks, kSelfPreempted };
   Allocated Allocate(std::uint32_t index, std::uint64_t target);
 
+  // handoff.cc
+  void HoldSource(std::uint32_t index);
+
   // decode.cc
   void Decode();
   void CollectReady();
   bool EmitToken(std::uint32_t index);
   bool OpenBlockFor(std::uint32_t index);
+  [[nodiscard]] bool OutgrewPool() const;
   void Emit(RequestState& request, std::uint32_t index);
+  [[nodiscard]] DecodeBatch BatchOfReady() const;
+  void AddDecodeTime(const DecodeBatch& batch);
+
+  // speculative.cc
+  void DecodeSpeculative();
+  bool ReserveGrowth();
+  void EmitBurst(std::uint32_t index);
+  [[nodiscard]] std::uint64_t BurstMax(const RequestState& request) const;
 
   // scheduler.cc, stats.cc
   void FailDeadEnd();
@@ -109,6 +106,7 @@ class Scheduler {
 
   const SchedulerConfig& config_;
   const RankIndex rank_;
+  const std::uint64_t rank_seed_;
   BlockPool pool_;
   std::vector<RequestState> requests_;
   std::vector<std::uint32_t> unused_;  ///< entries of requests_
@@ -116,12 +114,22 @@ class Scheduler {
       retired_;  ///< over while running_ names them: unused after CompactRunning
   IndexTable by_id_;
   WaitingQueue waiting_;
+  WaitingQueue pending_;            ///< destinations
+  std::uint32_t reserved_ = 0;      ///< destinations that have room
+  std::uint32_t held_sources_ = 0;  ///< that have their last token
+  std::uint64_t capacity_changes_ = 1;
+  std::optional<AcceptStream> accepts_;
   std::vector<std::uint32_t>
-      running_;  ///< in order of admission; entries that are gone are skipped
+      running_;                ///< in order of admission; entries that are gone are skipped
+  bool left_running_ = false;  ///< running_ names some that no longer run
   std::uint32_t running_count_ = 0;
   std::uint32_t unadmitted_ = 0;
   std::uint64_t arrivals_ = 0;
   std::uint64_t preemptions_ = 0;
+  std::uint64_t fruitless_preemptions_ = 0;  ///< since the latest token
+  bool stalled_ = false;                     ///< too many of them
+  std::uint64_t pass_tokens_ = 0;
+  std::uint64_t pass_token_requests_ = 0;
   std::uint64_t pass_gaps_ = 0;  ///< tokens of this pass whose request had one in the pass before
   std::uint64_t token_gaps_ = 0;
   Nanoseconds token_gap_time_{0};

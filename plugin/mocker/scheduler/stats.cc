@@ -52,12 +52,19 @@ void Scheduler::FinishStats() {
   }
   for (std::uint32_t index = waiting_.front(); index != kNoIndex; index = requests_[index].next) {
     const RequestState& request = requests_[index];
-    if (request.status == Status::kPreempted) {
+    if (request.status == State::kPreempted || request.destination) {
       queued_decode.Add(request.length);
     } else {
       queued_prefill.Add(request.prompt_length);
     }
   }
+  for (const RequestState& request : requests_) {
+    if (request.status == State::kPending || request.status == State::kReserved) {
+      queued_decode.Add(request.prompt_length);
+    }
+  }
+  stats.output_tokens = pass_tokens_;
+  stats.output_requests = pass_token_requests_;
 }
 
 }  // namespace understudy::mocker

@@ -1,10 +1,9 @@
 #include "tests/unit/plugin/golden_case.h"
 
-#include "plugin/mocker/live/options.h"
-
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 namespace understudy::mocker {
 
@@ -19,11 +18,25 @@ std::optional<T> Limit(const nlohmann::json& args, const char* name, std::option
   return found->is_null() ? std::nullopt : std::optional<T>(found->get<T>());
 }
 
-SchedulerConfig ConfigOf(const nlohmann::json& args,
-                         bool strict_reference,
-                         const SchedulingPolicy& policy,
-                         const PerfModel& model) {
+}  // namespace
+
+MockerOptions GoldenOptions(const nlohmann::json& args, bool strict_reference) {
   MockerOptions options;
+  const std::string engine = args.value("engine_type", "vllm");
+  options.engine_type = engine == "trtllm"   ? EngineType::kTrtllm
+                        : engine == "sglang" ? EngineType::kSglang
+                                             : EngineType::kVllm;
+  if (engine == "trtllm") {
+    options.block_size = 32;
+  }
+  if (args.contains("aic_nextn")) {
+    SpeculativeOptions& speculative = options.speculative.emplace();
+    std::istringstream rates(args.value("aic_nextn_accept_rates", "0.85,0.3,0"));
+    for (std::string rate; std::getline(rates, rate, ',');) {
+      speculative.accept_rates.push_back(std::stod(rate));
+    }
+    speculative.accept_rates.resize(args["aic_nextn"].get<std::size_t>());
+  }
   options.num_gpu_blocks = args.value("num_gpu_blocks", options.num_gpu_blocks);
   options.block_size = args.value("block_size", options.block_size);
   options.max_num_seqs = Limit(args, "max_num_seqs", options.max_num_seqs);
@@ -40,16 +53,8 @@ SchedulerConfig ConfigOf(const nlohmann::json& args,
   options.worker_type = worker == "prefill"  ? WorkerType::kPrefill
                         : worker == "decode" ? WorkerType::kDecode
                                              : WorkerType::kAggregated;
-  SchedulerConfig config = MakeSchedulerConfig(options);
-  config.collect_stats = true;
-  config.kv_events = true;  // the recorded core reports them for every worker; a decode worker only
-                            // does not publish them
-  config.policy = &policy;
-  config.perf_model = &model;
-  return config;
+  return options;
 }
-
-}  // namespace
 
 nlohmann::json LoadGoldenCase(const std::string& name) {
   std::ifstream file(std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine/" + name +
@@ -62,8 +67,18 @@ nlohmann::json LoadGoldenCase(const std::string& name) {
   return parsed;
 }
 
-GoldenRank::GoldenRank(const nlohmann::json& engine_args, bool strict_reference)
-    : config_(ConfigOf(engine_args, strict_reference, policy_, model_)),
-      scheduler_(config_, RankIndex{0}) {}
+GoldenRank::GoldenRank(const nlohmann::json& engine_args, bool strict_reference) {
+  auto setup = EngineSetup::New(GoldenOptions(engine_args, strict_reference));
+  if (!setup) {
+    std::cerr << setup.error().message << "\n";
+    std::abort();
+  }
+  setup_ = std::move(*setup);
+  SchedulerConfig& config = setup_->mutable_config();
+  config.collect_stats = true;
+  config.kv_events = true;  // the recorded core reports them for every worker; a decode worker only
+                            // does not publish them
+  scheduler_ = NewRankScheduler(config, RankIndex{0});
+}
 
 }  // namespace understudy::mocker

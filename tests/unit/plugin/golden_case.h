@@ -1,11 +1,11 @@
 // Golden cases of the simulated engine, read from tests/vectors/engine.
 #pragma once
 
-#include "plugin/mocker/perf_model/timing.h"
-#include "plugin/mocker/policy/vllm_policy.h"
-#include "plugin/mocker/scheduler/scheduler.h"
+#include "plugin/mocker/config/engine_setup.h"
+#include "plugin/mocker/scheduler/rank_scheduler.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,18 +16,19 @@ namespace understudy::mocker {
 /// The stored case `name`; aborts the test program when the file is missing or no JSON.
 [[nodiscard]] nlohmann::json LoadGoldenCase(const std::string& name);
 
-/// A rank as `engine_args` describes it. Owns policy and model.
+/// `engine_args` of a case as options.
+[[nodiscard]] MockerOptions GoldenOptions(const nlohmann::json& engine_args, bool strict_reference);
+
+/// A rank as `engine_args` describes it.
 class GoldenRank {
  public:
   GoldenRank(const nlohmann::json& engine_args, bool strict_reference);
-  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
-  [[nodiscard]] const SchedulerConfig& config() const { return config_; }
+  [[nodiscard]] RankScheduler& scheduler() { return *scheduler_; }
+  [[nodiscard]] const SchedulerConfig& config() const { return setup_->config(); }
 
  private:
-  VllmPolicy policy_;
-  PolynomialModel model_;
-  SchedulerConfig config_;
-  Scheduler scheduler_;
+  std::unique_ptr<EngineSetup> setup_;
+  std::unique_ptr<RankScheduler> scheduler_;
 };
 
 }  // namespace understudy::mocker

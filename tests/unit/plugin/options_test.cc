@@ -1,4 +1,4 @@
-#include "plugin/mocker/live/options.h"
+#include "plugin/mocker/config/options.h"
 
 #include <limits>
 

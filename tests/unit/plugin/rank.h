@@ -2,10 +2,12 @@
 #pragma once
 
 #include "plugin/mocker/perf_model/timing.h"
+#include "plugin/mocker/policy/trtllm_policy.h"
 #include "plugin/mocker/policy/vllm_policy.h"
 #include "plugin/mocker/scheduler/scheduler.h"
 
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -36,29 +38,35 @@ inline engine::Request MakeRequest(std::uint64_t id,
   return request;
 }
 
+/// A rank of any engine type. `scheduler` is the vLLM and TensorRT-LLM one with all it shows.
 class TestRank {
  public:
   explicit TestRank(const SchedulerConfig& config, std::uint32_t rank = 0)
-      : config_(Complete(config)), scheduler_(config_, RankIndex{rank}) {}
+      : config_(Complete(config)), scheduler_(NewRankScheduler(config_, RankIndex{rank})) {}
 
-  [[nodiscard]] Scheduler& scheduler() { return scheduler_; }
+  [[nodiscard]] RankScheduler& any() { return *scheduler_; }
+  [[nodiscard]] Scheduler& scheduler() { return dynamic_cast<Scheduler&>(*scheduler_); }
   const PassOutput& Pass() {
-    scheduler_.RunPass(output_);
+    scheduler_->RunPass(output_);
     return output_;
   }
-  [[nodiscard]] engine::Load load() const { return scheduler_.load(); }
+  [[nodiscard]] engine::Load load() const { return scheduler_->load(); }
 
  private:
   SchedulerConfig Complete(SchedulerConfig config) {
-    config.policy = &policy_;
+    config.policy = &vllm_;
+    if (config.engine_type == EngineType::kTrtllm) {
+      config.policy = &trtllm_;
+    }
     config.perf_model = &model_;
     return config;
   }
 
-  VllmPolicy policy_;
+  VllmPolicy vllm_;
+  TrtllmPolicy trtllm_;
   PolynomialModel model_;
   SchedulerConfig config_;
-  Scheduler scheduler_;
+  std::unique_ptr<RankScheduler> scheduler_;
   PassOutput output_;
 };
 

@@ -146,7 +146,7 @@ class Replay {
     return report;
   }
 
-  Scheduler& scheduler_;
+  RankScheduler& scheduler_;
   std::deque<Arrival> pending_;
   std::size_t concurrency_;
   double now_ms_ = 0.0;

@@ -58,6 +58,10 @@ struct Load {
   std::uint32_t requests_waiting = 0;
   std::uint64_t preemptions_total = 0;
   std::uint64_t passes_total = 0;
+  /// Of the latest pass, SGLang only: prompt tokens found in the cache, and those plus the computed
+  /// ones.
+  std::uint64_t cache_hit_tokens = 0;
+  std::uint64_t cache_total_tokens = 0;
   /// Tokens whose request got its previous one in the pass before, and the sum of their modelled
   /// distances: what a client would measure between tokens if nothing came late.
   std::uint64_t token_gaps_total = 0;

@@ -1,0 +1,37 @@
+// What the ranks of an engine are configured with.
+#pragma once
+
+#include "plugin/mocker/perf_model/timing.h"
+#include "plugin/mocker/policy/policy.h"
+#include "understudy/mocker/mocker_options.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace understudy::mocker {
+
+/// Shared by all ranks of an engine; outlives them.
+struct SchedulerConfig {
+  EngineType engine_type = EngineType::kVllm;
+  std::uint64_t blocks_total = 16384;
+  std::uint32_t block_size = 64;
+  std::uint32_t running_max = 0;  ///< 0 = unlimited
+  std::uint64_t budget = 0;       ///< tokens of a pass, 0 = unlimited
+  bool prefix_caching = true;
+  bool chunked_prefill = true;
+  bool kv_events = true;
+  bool strict_reference = false;
+  bool collect_stats = false;
+  PreemptionMode preemption = PreemptionMode::kLifo;
+  WorkerType worker_type = WorkerType::kAggregated;
+  double speedup_ratio = 1.0;
+  double decode_speedup_ratio = 1.0;
+  SglangOptions sglang{};
+  std::optional<SpeculativeOptions> speculative{};
+  std::optional<ReasoningOptions> reasoning{};
+  std::uint64_t seed = 42;
+  const SchedulingPolicy* policy = nullptr;
+  const PerfModel* perf_model = nullptr;
+};
+
+}  // namespace understudy::mocker
