@@ -3,7 +3,11 @@ find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 # The package file cnats-config.cmake of Debian 12 names a static library that is not shipped: use pkg-config.
 pkg_check_modules(NATS REQUIRED IMPORTED_TARGET libnats)
+# minizip's headers include zlib's, which libminizip-dev does not bring along.
+find_package(ZLIB REQUIRED)
+pkg_check_modules(MINIZIP REQUIRED IMPORTED_TARGET minizip)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 find_package(spdlog CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)

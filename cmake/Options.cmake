@@ -27,6 +27,9 @@ function(understudy_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE understudy_warnings ${ARG_PRIVATE})
 endfunction()
 
+# Everything that the tests without servers need: ./dev test --quick builds only this.
+add_custom_target(quick_tests)
+
 # understudy_test(<name> LABEL <unit|integration|golden|...> SOURCES <files...> [LIBS <targets...>] [TIMEOUT <s>])
 # A GoogleTest program, run whole by ctest under the given label.
 function(understudy_test name)
@@ -39,5 +42,8 @@ function(understudy_test name)
   target_compile_definitions(${name} PRIVATE UNDERSTUDY_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_link_libraries(${name} PRIVATE understudy_warnings GTest::gtest_main ${ARG_LIBS})
   add_test(NAME ${name} COMMAND ${name} --gtest_color=no)
+  if(NOT ARG_LABEL STREQUAL integration)
+    add_dependencies(quick_tests ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${ARG_TIMEOUT})
 endfunction()

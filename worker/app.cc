@@ -3,17 +3,24 @@
 #include "understudy/base/clock.h"
 #include "understudy/mocker/mocker_engine.h"
 #include "understudy/transport/discovery.h"
+#include "understudy/transport/durable_events.h"
+#include "understudy/transport/event_plane.h"
 #include "understudy/transport/http_server.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "worker/config/release_profile.h"
+#include "worker/event_side/event_side.h"
+#include "worker/event_side/open_plane.h"
+#include "worker/kv_relay/query_server.h"
 #include "worker/lifecycle/health.h"
 #include "worker/lifecycle/shutdown.h"
 #include "worker/lifecycle/state_dump.h"
-#include "worker/load_metrics/load_publisher.h"
 #include "worker/log/log.h"
 #include "worker/metrics/metrics.h"
+#include "worker/metrics/native_metrics.h"
 #include "worker/registration/registration.h"
+#include "worker/request_path/ingress.h"
+#include "worker/request_path/replay_table.h"
 #include "worker/request_path/request_path.h"
 #include "worker/request_path/service_info.h"
 
@@ -21,7 +28,6 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,35 +38,48 @@ namespace {
 
 constexpr std::string_view kTarget = "worker.app";
 constexpr Nanoseconds kSubscribeLimit = std::chrono::seconds(5);
+constexpr std::int64_t kStreamMaxAgeS = 3600;
 constexpr int kExitStartFailed = 1;
 constexpr int kExitLeaseLost = 3;
 
-std::uint64_t RandomU64() {
-  std::random_device device;
-  return std::uint64_t{device()} << 32 | device();
-}
-
 Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, const Clock& clock) {
   const auto& o = config.options;
-  mocker::MockerOptions options;
+  mocker::MockerOptions options = config.args.engine;
   options.rank_count = config.workers * config.dp_size;
-  options.num_gpu_blocks = static_cast<std::uint64_t>(o.num_gpu_blocks);
-  options.block_size = config.block_size;
-  options.max_num_seqs = static_cast<std::uint32_t>(o.max_num_seqs);
-  options.max_num_batched_tokens = static_cast<std::uint64_t>(o.max_num_batched_tokens);
-  options.enable_prefix_caching = o.enable_prefix_caching;
-  options.enable_chunked_prefill = o.enable_chunked_prefill;
-  options.preemption_mode =
-      o.preemption_mode == "fifo" ? mocker::PreemptionMode::kFifo : mocker::PreemptionMode::kLifo;
-  options.speedup_ratio = o.speedup_ratio;
-  options.decode_speedup_ratio = o.decode_speedup_ratio;
-  options.startup_time = std::chrono::duration<double>(o.startup_time_s.value_or(0));
-  options.kv_events = false;
+  if (options.speculative) {
+    options.speculative->ranks_per_worker = config.dp_size;
+  }
+  options.pass_stats = o.forward_pass_metrics;
   options.seed = config.seed;
   options.strict_reference = o.strict_reference;
+  if (o.engine_semantics == "1.6") {
+    options.semantics = mocker::SemanticsRelease::k16;
+  }
+  if (o.max_model_len) {
+    options.max_model_len = static_cast<std::uint64_t>(*o.max_model_len);
+  }
   options.waiting_requests_max = static_cast<std::uint32_t>(o.waiting_requests_max);
   options.thread_count = static_cast<std::uint32_t>(o.engine_threads);
-  return mocker::NewMockerEngine(options, clock);
+  std::vector<std::string> warnings;
+  auto engine = mocker::NewMockerEngine(options, clock, &warnings);
+  for (const std::string& warning : warnings) {
+    Log(LogLevel::kWarn, kTarget, warning);
+  }
+  return engine;
+}
+
+/// Null when there is none.
+Result<std::unique_ptr<ReplayTable>> LoadReplayTable(const WorkerConfig& config) {
+  const auto& path = config.args.response_replay_trace_path;
+  if (path.empty()) {
+    return nullptr;
+  }
+  UNDERSTUDY_TRY(auto table, ReplayTable::Load(path));
+  Log(LogLevel::kInfo,
+      kTarget,
+      "loaded response replay token table",
+      {{"rows", std::to_string(table.rows())}, {"tokens", std::to_string(table.tokens())}});
+  return std::make_unique<ReplayTable>(std::move(table));
 }
 
 class App {
@@ -77,6 +96,12 @@ class App {
     loop_->OnSignal(SIGTERM, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGINT, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGUSR1, [this] { Dump(); });
+    auto host = EventPlaneHost(config_.options, env_);
+    if (!host) {
+      Log(LogLevel::kError, kTarget, host.error().message);
+      return kExitStartFailed;
+    }
+    event_host_ = std::move(*host);
     loop_->Post([this] { Start(); });
     loop_->Run();
     if (engine_) {
@@ -93,20 +118,36 @@ class App {
       return;
     }
     engine_ = std::move(*engine);
+    for (const auto& warning : config_.args.warnings) {
+      Log(LogLevel::kWarn, kTarget, warning);
+    }
+    if (auto table = LoadReplayTable(config_); !table) {
+      FailStart(table.error());
+      return;
+    } else {
+      replay_table_ = std::move(*table);
+    }
     if (auto card = MakeCard(config_); !card) {
       FailStart(card.error());
       return;
     } else {
       card_ = std::move(*card);
     }
-    auto profile =
-        MakeReleaseProfile(config_.options.dynamo_release, config_.endpoint, RandomU64());
+    auto profile = MakeReleaseProfile(config_.options.dynamo_release, config_.endpoint);
     auto discovery = OpenDiscovery(*loop_, config_.options.discovery_backend, env_);
     if (!profile || !discovery) {
       FailStart(!profile ? profile.error() : discovery.error());
       return;
     }
     profile_ = std::move(*profile);
+    native_ = NativeMetrics::New({config_.args.engine.engine_type,
+                                  config_.dp_size,
+                                  config_.workers * config_.dp_size,
+                                  config_.args.engine.worker_type == mocker::WorkerType::kPrefill});
+    DeclareKvEvents(card_,
+                    profile_,
+                    engine_->traits().kv_events,
+                    config_.args.enable_local_indexer && !config_.options.durable_kv_events);
     ServeStatus();
     ConnectNats(std::move(*discovery));
   }
@@ -124,7 +165,9 @@ class App {
             [this] { return health_; },
             [this] {
               metrics_->NatsMessagesDropped(requests_ ? requests_->messages_dropped() : 0);
-              return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count());
+              metrics_->KvEventsDoubtful(event_side_ ? event_side_->relay().doubtful() : 0);
+              return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count()) +
+                     native_->Scrape();
             },
             [this] { return Uptime(); }));
     if (!served) {  // as the reference: the worker goes on without its status server
@@ -150,22 +193,46 @@ class App {
          {"seed", std::to_string(config_.seed)}});
     options.name = "understudy requests";
     requests_ = transport::NatsClient::New(*loop_, options);
-    options.name = "understudy events";
-    events_ = transport::NatsClient::New(*loop_, options);
+    if (config_.options.event_plane == "nats") {
+      options.name = "understudy events";
+      events_ = transport::NatsClient::New(*loop_, options);
+    }
     discovery_ = std::move(discovery);
     requests_->Start([this](const Status& connected) {
       if (!connected) {
         FailStart(connected.error());
+      } else if (!events_) {
+        NatsConnected({});
+      } else {
+        events_->Start([this](const Status& both) { NatsConnected(both); });
+      }
+    });
+  }
+
+  void NatsConnected(const Status& connected) {
+    if (!connected) {
+      FailStart(connected.error());
+      return;
+    }
+    WatchNats();
+    if (!config_.options.durable_kv_events) {
+      GrantLease();
+      return;
+    }
+    durable_ = transport::NewDurableEvents(
+        *loop_,
+        *events_,
+        config_.endpoint,
+        static_cast<std::uint64_t>(Number(env_, "DYN_NATS_STREAM_MAX_AGE", kStreamMaxAgeS, 1)));
+    durable_->OnProblem([](const std::string& text) {
+      Log(LogLevel::kWarn, kTarget, "KV events are not stored", {{"reason", text}});
+    });
+    durable_->Open([this](const Status& open) {
+      if (!open) {
+        FailStart(open.error());
         return;
       }
-      events_->Start([this](const Status& both) {
-        if (!both) {
-          FailStart(both.error());
-          return;
-        }
-        WatchNats();
-        GrantLease();
-      });
+      GrantLease();
     });
   }
 
@@ -185,8 +252,11 @@ class App {
                   kTarget,
                   "NATS reconnected",
                   {{"connection", name}, {"server", text}});
-              if (&client == events_.get() && load_) {
-                load_->SayAllAgain();
+              if (&client == events_.get() && event_side_) {
+                event_side_->SayAllAgain();
+              }
+              if (&client == events_.get() && durable_) {
+                durable_->Resend();
               }
             } else {
               Log(LogLevel::kDebug, kTarget, text, {{"connection", name}});
@@ -194,7 +264,9 @@ class App {
           });
     };
     watch(*requests_, "requests");
-    watch(*events_, "events");
+    if (events_) {
+      watch(*events_, "events");
+    }
   }
 
   void GrantLease() {
@@ -217,34 +289,33 @@ class App {
 
   void Serve(std::uint64_t lease_id) {
     workers_ = MakeIdentities(config_, lease_id);
-    load_ = std::make_unique<LoadPublisher>(*loop_, *events_, profile_.load_routes, *metrics_);
-    RequestPath::Options options;
-    options.limits = config_.limits;
-    options.open_streams_max = static_cast<std::size_t>(config_.options.open_streams_max);
-    options.dp_size = config_.dp_size;
-    path_ = std::make_unique<RequestPath>(
-        *loop_, *requests_, *engine_, *load_, *metrics_, clock_, options);
-    const auto& name = config_.endpoint;
-    for (std::uint32_t i = 0; i < workers_.size(); ++i) {
-      auto& probe = metrics_->AddEndpoint(
-          name.ns, name.component, name.endpoint, transport::HexId(workers_[i].instance_id));
-      path_->AddWorker(workers_[i].subject, i * config_.dp_size, &probe);
-      load_->AddWorker(workers_[i].instance_id, i * config_.dp_size, config_.dp_size, &probe);
+    if (auto open = OpenEventSide(); !open) {
+      FailStart(open.error());
+      return;
     }
+    ingress_ = std::make_unique<Ingress>(*requests_, *metrics_, clock_);
+    RequestPath::Options options;
+    options.rules.limits = config_.limits;
+    options.rules.dp_size = config_.dp_size;
+    options.rules.replay = replay_table_.get();
+    options.open_streams_max = static_cast<std::size_t>(config_.options.open_streams_max);
+    path_ = std::make_unique<RequestPath>(
+        *loop_, *ingress_, *engine_, *event_side_, *metrics_, *native_, clock_, options);
+    for (std::uint32_t i = 0; i < workers_.size(); ++i) {
+      path_->AddWorker(workers_[i].subject, i * config_.dp_size, probes_[i]);
+    }
+    ServeQueries();
     if (auto running = engine_->Start(*path_); !running) {
       FailStart(running.error());
       return;
     }
-    startup_timer_->After(std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(
-                              config_.options.startup_time_s.value_or(0))),
+    startup_timer_->After(std::chrono::duration_cast<Nanoseconds>(config_.args.engine.startup_time),
                           [this] { health_.engine_started = true; });
     ServeServiceInfo(*requests_,
-                     NewServiceIdentity(name.ns, name.component, profile_.service_version),
-                     [this] { return path_->counts(); });
-    subscriptions_.push_back(requests_->Subscribe(
-        RequestSubject(workers_), "q", [this](const transport::NatsMessage& message) {
-          path_->OnRequest(message);
-        }));
+                     NewServiceIdentity(
+                         config_.endpoint.ns, config_.endpoint.component, profile_.service_version),
+                     [this] { return ingress_->counts(); });
+    subscriptions_.push_back(Listen(RequestSubject(workers_)));
     requests_->Flush(kSubscribeLimit, [this](const Status& effective) {
       if (shutdown_) {
         return;
@@ -257,8 +328,52 @@ class App {
     });
   }
 
+  Status OpenEventSide() {
+    plane_ = OpenEventPlane(*loop_, config_.options, events_.get(), event_host_);
+    EventSide::Options options;
+    options.kv_events = engine_->traits().kv_events;
+    options.forward_passes = config_.options.forward_pass_metrics;
+    options.computed_prompts = config_.args.engine.worker_type != mocker::WorkerType::kPrefill;
+    options.durable = durable_.get();
+    options.batching.window = std::chrono::milliseconds(config_.options.kv_batching_window_ms);
+    options.batching.blocks_max = static_cast<std::size_t>(config_.options.kv_batching_blocks);
+    options.batching.merge_units = profile_.merges_units;
+    const auto& name = config_.endpoint;
+    event_side_ =
+        std::make_unique<EventSide>(*loop_, *plane_, clock_, *metrics_, profile_, name, options);
+    UNDERSTUDY_TRY_STATUS(event_side_->Open());
+    for (const auto& worker : workers_) {
+      auto& probe = metrics_->AddEndpoint(
+          name.ns, name.component, name.endpoint, transport::HexId(worker.instance_id));
+      probes_.push_back(&probe);
+      UNDERSTUDY_TRY_STATUS(event_side_->AddWorker(worker.instance_id, config_.dp_size, &probe));
+    }
+    return {};
+  }
+
+  transport::NatsClient::SubscriptionId Listen(const std::string& subject) {
+    return requests_->Subscribe(subject, "q", [this](const transport::NatsMessage& message) {
+      ingress_->OnRequest(message);
+    });
+  }
+
+  void ServeQueries() {
+    const auto& sources = event_side_->sources();
+    query_endpoints_ = MakeQueryEndpoints(config_, profile_, sources);
+    queries_ = std::make_unique<QueryServer>(*loop_, *ingress_, event_side_->relay(), *metrics_);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      queries_->Add(query_endpoints_[i].instance.transport_value,
+                    sources[i].rank,
+                    profile_.wires[sources[i].wire].answers);
+    }
+    for (const auto& subject : QuerySubjects(query_endpoints_)) {
+      query_subscriptions_.push_back(Listen(subject));
+    }
+  }
+
   void Register() {
-    auto registration = MakeRegistration(config_, profile_, card_, workers_);
+    auto registration = MakeRegistration(
+        config_, profile_, card_, workers_, event_side_->ChannelRecords(), query_endpoints_);
     instance_keys_ = registration.instance_keys;
     discovery_->Put(std::move(registration.records), [this](const Status& written) {
       if (shutdown_) {
@@ -270,6 +385,7 @@ class App {
       }
       health_.registered = true;
       metrics_->Registered(true);
+      event_side_->Start();
       Ready();
     });
   }
@@ -353,9 +469,11 @@ class App {
     parts.requests = requests_.get();
     parts.events = events_.get();
     parts.path = path_.get();
-    parts.load = load_.get();
+    parts.event_side = event_side_.get();
+    parts.queries = queries_.get();
     parts.instance_keys = instance_keys_;
     parts.subscriptions = subscriptions_;
+    parts.query_subscriptions = query_subscriptions_;
     parts.grace = std::chrono::milliseconds(config_.options.drain_grace_ms);
     parts.limit = config_.drain_limit;
     shutdown_ = std::make_unique<Shutdown>(*loop_, std::move(parts), [this] { loop_->Stop(); });
@@ -393,20 +511,29 @@ class App {
   SteadyClock clock_;
   std::unique_ptr<transport::Loop> loop_;
   std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<NativeMetrics> native_;
   TimePoint started_;
   std::unique_ptr<transport::Timer> startup_timer_;
   ReleaseProfile profile_;
   transport::ModelCard card_;
   HealthState health_;
   std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<ReplayTable> replay_table_;
   std::unique_ptr<transport::HttpServer> status_;
   std::unique_ptr<transport::Discovery> discovery_;
   std::unique_ptr<transport::NatsClient> requests_, events_;
-  std::unique_ptr<LoadPublisher> load_;
+  std::string event_host_;
+  std::unique_ptr<transport::EventPlane> plane_;
+  std::unique_ptr<transport::DurableEvents> durable_;
+  std::unique_ptr<EventSide> event_side_;
+  std::unique_ptr<Ingress> ingress_;
   std::unique_ptr<RequestPath> path_;
+  std::unique_ptr<QueryServer> queries_;
+  std::vector<EndpointProbe*> probes_;
+  std::vector<QueryEndpoint> query_endpoints_;
   std::vector<WorkerIdentity> workers_;
   std::vector<std::string> instance_keys_;
-  std::vector<transport::NatsClient::SubscriptionId> subscriptions_;
+  std::vector<transport::NatsClient::SubscriptionId> subscriptions_, query_subscriptions_;
   std::string lease_text_;
   std::unique_ptr<Shutdown> shutdown_;
   int exit_code_ = 0;

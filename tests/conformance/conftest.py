@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from launch import ours, reference  # noqa: E402
-from lib import http, proc, record, stack  # noqa: E402
+from lib import http, proc, record, release, stack  # noqa: E402
 
 IMPLS = {"reference": reference, "ours": ours}
 
@@ -33,6 +33,9 @@ def pytest_configure(config):
     config.expectations = record.Expectations()
     config.records = record.Records()
     config.wheel = reference.version()
+    config.addinivalue_line(
+        "markers", "releases(name...): the releases that a test is about (default: r13)"
+    )
     config.passed = {}
     config.failed = False
     config.folder = pathlib.Path(tempfile.mkdtemp(prefix="understudy-conformance-"))
@@ -73,7 +76,15 @@ def pytest_runtest_setup(item):
             pytest.fail(f"unproven: {problem}", pytrace=False)
 
 
+def _releases(item):
+    marker = item.get_closest_marker("releases")
+    return marker.args if marker else ("r13",)
+
+
 def pytest_collection_modifyitems(config, items):
+    other = [item for item in items if release.name() not in _releases(item)]
+    config.hook.pytest_deselected(items=other)
+    items[:] = [item for item in items if item not in other]
     config.collected = {item.nodeid for item in items}
 
 
@@ -132,6 +143,14 @@ def site(request):
 
 
 @pytest.fixture
+def zmq_site(request):
+    """As `site`, with events over ZMQ sockets between the processes, the default of Dynamo."""
+    made = _site(request, request.node.name, event_plane="zmq")
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def file_site(request):
     """As `site`, with file discovery in place of etcd."""
     made = _site(request, request.node.name, discovery="file")
@@ -142,7 +161,7 @@ def file_site(request):
 @pytest.fixture
 def expect(request):
     """expect(key): the value expected of this implementation, for what differs on purpose
-    (expected/r13.toml).
+    (expected/<release>.toml).
     """
     config = request.config
     return lambda key: config.expectations.value(request.path.stem, key, config.impl.NAME)

@@ -1,43 +1,11 @@
 // Event plane messages. Source: events.md 3 and 5; vectors/events/event_plane_live_1.3.0.json.
-#include "transport/codec/field_readers.h"
-#include "transport/codec/msgpack_value.h"
 #include "transport/codec/msgpack_writer.h"
 #include "transport/codec/utf8.h"
+#include "transport/codec/whole_msgpack.h"
 #include "understudy/transport/codec.h"
 
 namespace understudy::transport {
 namespace {
-
-constexpr std::size_t kNestingMax = 64;
-constexpr std::size_t kEnvelopeOverhead = 96;
-
-/// Runs `read` over one msgpack map that fills all of `bytes`.
-template <class Read>
-Status ReadWhole(const char* what, std::string_view bytes, Read read) {
-  MsgpackReader reader(bytes, kNestingMax);
-  Problem problem;
-  const bool done = read(reader, problem);
-  if (reader.broken() != nullptr) {
-    return Fail(Errc::kMalformed, std::string(what) + ": not msgpack: " + reader.broken());
-  }
-  if (!done) {
-    return FailWith(what, problem.Take());
-  }
-  if (!reader.AtEnd()) {
-    return Fail(Errc::kMalformed, std::string(what) + ": bytes after the value");
-  }
-  return {};
-}
-
-bool HasAll(const SeenKeys& seen, std::initializer_list<std::string_view> names, Problem& problem) {
-  unsigned bit = 0;
-  for (const std::string_view name : names) {
-    if (!seen.Has(bit++)) {
-      return problem.Malformed(name, "missing");
-    }
-  }
-  return true;
-}
 
 bool ReadEnvelope(MsgpackReader& reader, EventEnvelope& out, Problem& problem) {
   SeenKeys seen;
@@ -70,7 +38,8 @@ bool ReadEnvelope(MsgpackReader& reader, EventEnvelope& out, Problem& problem) {
   if (!reader.Fields(field)) {
     return problem.Malformed("", "not a map");
   }
-  return HasAll(seen, {"publisher_id", "sequence", "published_at", "topic", "payload"}, problem);
+  return HasAllKeys(
+      seen, {"publisher_id", "sequence", "published_at", "topic", "payload"}, problem);
 }
 
 bool ReadLoad(MsgpackReader& reader, ActiveLoad& out, Problem& problem) {
@@ -99,7 +68,7 @@ bool ReadLoad(MsgpackReader& reader, ActiveLoad& out, Problem& problem) {
   if (!reader.Fields(field)) {
     return problem.Malformed("", "not a map");
   }
-  return HasAll(seen, {"worker_id", "dp_rank"}, problem);
+  return HasAllKeys(seen, {"worker_id", "dp_rank"}, problem);
 }
 
 void AppendOptional(std::string& out, std::string_view key, std::optional<std::uint64_t> number) {
@@ -113,27 +82,41 @@ void AppendOptional(std::string& out, std::string_view key, std::optional<std::u
 
 }  // namespace
 
-std::string EncodeEnvelope(const EventEnvelope& envelope) {
-  std::string out;
-  out.reserve(kEnvelopeOverhead + envelope.topic.size() + envelope.payload.size());
+void AppendEnvelope(std::string& out,
+                    std::uint64_t publisher_id,
+                    std::uint64_t sequence,
+                    std::uint64_t published_at_ms,
+                    std::string_view topic,
+                    std::string_view payload) {
+  out.reserve(out.size() + kEnvelopeBytesMax + topic.size() + payload.size());
   AppendMsgpackMap(out, 5);
   AppendMsgpackText(out, "publisher_id");
-  AppendMsgpackUint(out, envelope.publisher_id);
+  AppendMsgpackUint(out, publisher_id);
   AppendMsgpackText(out, "sequence");
-  AppendMsgpackUint(out, envelope.sequence);
+  AppendMsgpackUint(out, sequence);
   AppendMsgpackText(out, "published_at");
-  AppendMsgpackUint(out, envelope.published_at_ms);
+  AppendMsgpackUint(out, published_at_ms);
   AppendMsgpackText(out, "topic");
-  AppendMsgpackText(out, ToUtf8(envelope.topic));
+  AppendMsgpackText(out, ToUtf8(topic));
   AppendMsgpackText(out, "payload");
-  AppendMsgpackBinary(out, envelope.payload);
+  AppendMsgpackBinary(out, payload);
+}
+
+std::string EncodeEnvelope(const EventEnvelope& envelope) {
+  std::string out;
+  AppendEnvelope(out,
+                 envelope.publisher_id,
+                 envelope.sequence,
+                 envelope.published_at_ms,
+                 envelope.topic,
+                 envelope.payload);
   return out;
 }
 
 Result<EventEnvelope> DecodeEnvelope(std::string_view bytes) {
   EventEnvelope envelope;
   UNDERSTUDY_TRY_STATUS(
-      ReadWhole("event envelope", bytes, [&](MsgpackReader& reader, Problem& problem) {
+      ReadWholeMsgpack("event envelope", bytes, [&](MsgpackReader& reader, Problem& problem) {
         return ReadEnvelope(reader, envelope, problem);
       }));
   return envelope;
@@ -155,7 +138,7 @@ std::string EncodeActiveLoad(const ActiveLoad& load) {
 Result<ActiveLoad> DecodeActiveLoad(std::string_view bytes) {
   ActiveLoad load;
   UNDERSTUDY_TRY_STATUS(
-      ReadWhole("active load", bytes, [&](MsgpackReader& reader, Problem& problem) {
+      ReadWholeMsgpack("active load", bytes, [&](MsgpackReader& reader, Problem& problem) {
         return ReadLoad(reader, load, problem);
       }));
   return load;

@@ -35,6 +35,9 @@ void WriteRuntimeConfig(JsonWriter& json, const ModelCard& card) {
   json.Key("data_parallel_start_rank").Number(0);
   json.Key("data_parallel_size").Number(card.data_parallel_size);
   json.Key("enable_local_indexer").Bool(card.enable_local_indexer);
+  if (card.kv_event_publishing_enabled) {
+    json.Key("kv_event_publishing_enabled").Bool(*card.kv_event_publishing_enabled);
+  }
   json.Key("runtime_data").BeginObject().Key("output_replay_consumer").Bool(true).EndObject();
   json.Key("enable_eagle").Bool(false);
   if (card.stable_routing_id) {

@@ -163,6 +163,29 @@ bool MsgpackReader::Number(double& out) {
   return false;
 }
 
+bool MsgpackReader::Integer(std::uint64_t& bits, bool& negative) {
+  std::uint8_t tag = 0;
+  if (!Peek(tag)) {
+    return false;
+  }
+  std::int64_t number = 0;
+  if (tag < 0x80 || tag >= 0xe0) {
+    number = static_cast<std::int8_t>(tag);
+    ++at_;
+  } else if (tag >= kInt8 && tag <= kInt64) {
+    if (!TakeInt(tag, number)) {
+      return false;
+    }
+  } else {
+    negative = false;
+    return tag >= kUint8 && tag <= kUint64 &&
+           TakeUint(std::size_t{1} << static_cast<unsigned>(tag - kUint8), bits);
+  }
+  negative = number < 0;
+  bits = static_cast<std::uint64_t>(number);
+  return true;
+}
+
 bool MsgpackReader::Text(std::string_view& out) {
   std::uint8_t tag = 0;
   if (!Peek(tag)) {
@@ -177,7 +200,28 @@ bool MsgpackReader::Text(std::string_view& out) {
   if (!TakeBytes(size, out)) {
     return false;
   }
-  return simdjson::validate_utf8(out) || Break("a string is not UTF-8");
+  return !check_text_ || simdjson::validate_utf8(out) || Break("a string is not UTF-8");
+}
+
+bool MsgpackReader::TextOrBinary(std::string_view& out) {
+  std::uint8_t tag = 0;
+  if (!Peek(tag)) {
+    return false;
+  }
+  if (tag < kBin8 || tag >= kExt8) {
+    return Text(out);
+  }
+  return Binary(out) && (simdjson::validate_utf8(out) || Break("a string is not UTF-8"));
+}
+
+bool MsgpackReader::AtMap() const {
+  const std::uint8_t tag = AtEnd() ? kNil : static_cast<std::uint8_t>(bytes_[at_]);
+  return IsFixMap(tag) || tag == kMap16 || tag == kMap32;
+}
+
+bool MsgpackReader::AtArray() const {
+  const std::uint8_t tag = AtEnd() ? kNil : static_cast<std::uint8_t>(bytes_[at_]);
+  return IsFixArray(tag) || tag == kArray16 || tag == kArray32;
 }
 
 bool MsgpackReader::Binary(std::string_view& out) {
@@ -268,6 +312,23 @@ bool MsgpackReader::Skip() {
   }
   double number = 0;
   return Number(number) || Break("holds the unused tag 0xc1");
+}
+
+bool MsgpackReader::AtText() const {
+  const std::uint8_t tag = AtEnd() ? kNil : static_cast<std::uint8_t>(bytes_[at_]);
+  return IsFixStr(tag) || (tag >= kStr8 && tag <= kStr32);
+}
+
+bool MsgpackReader::AtInteger() const {
+  const std::uint8_t tag = AtEnd() ? kNil : static_cast<std::uint8_t>(bytes_[at_]);
+  return tag < 0x80 || tag >= 0xe0 || (tag >= kUint8 && tag <= kInt64);
+}
+
+bool MsgpackReader::SkipAnyBytes() {
+  check_text_ = false;
+  const bool done = Skip();
+  check_text_ = true;
+  return done;
 }
 
 }  // namespace understudy::transport

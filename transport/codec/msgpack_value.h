@@ -25,12 +25,24 @@ class MsgpackReader {
   /// Integers of any width, and float32/float64 without a fraction.
   [[nodiscard]] bool Unsigned(std::uint64_t& out);
   [[nodiscard]] bool Number(double& out);
+  /// Integers of any width and sign, no floats: the 64 bits of two's complement. `negative` tells
+  /// -1 from 2^64 - 1.
+  [[nodiscard]] bool Integer(std::uint64_t& bits, bool& negative);
   /// A str; UTF-8 is checked. Views into the input.
   [[nodiscard]] bool Text(std::string_view& out);
   /// A bin. Views into the input.
   [[nodiscard]] bool Binary(std::string_view& out);
+  /// A str or a bin, UTF-8 either way: some writers of msgpack do not tell them apart.
+  [[nodiscard]] bool TextOrBinary(std::string_view& out);
   /// Any value, with everything in it (str must be UTF-8 there too).
   [[nodiscard]] bool Skip();
+  /// Like Skip, but a str may hold anything: to get past a value that was refused.
+  [[nodiscard]] bool SkipAnyBytes();
+  /// The type of the next value. Nothing is consumed.
+  [[nodiscard]] bool AtMap() const;
+  [[nodiscard]] bool AtArray() const;
+  [[nodiscard]] bool AtText() const;
+  [[nodiscard]] bool AtInteger() const;
 
   /// Calls f(key, reader) -> bool for each member of a map with str keys; f consumes the value.
   template <class F>
@@ -70,6 +82,7 @@ class MsgpackReader {
 
   [[nodiscard]] const char* broken() const { return broken_; }
   [[nodiscard]] bool AtEnd() const { return at_ == bytes_.size(); }
+  [[nodiscard]] std::size_t bytes_left() const { return bytes_.size() - at_; }
 
  private:
   [[nodiscard]] bool EnterMap(std::uint64_t& count);
@@ -96,6 +109,7 @@ class MsgpackReader {
   std::size_t nesting_max_;
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
+  bool check_text_ = true;
   const char* broken_ = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include "transport/codec/field_readers.h"
 #include "transport/codec/json_value.h"
 #include "transport/codec/json_writer.h"
+#include "transport/codec/record_writer.h"
 
 namespace understudy::transport {
 namespace {
@@ -90,9 +91,7 @@ std::string KeyOf(std::string_view bucket, const EndpointName& name, std::uint64
 
 }  // namespace
 
-Record EncodeInstance(const InstanceRecord& instance) {
-  JsonWriter json;
-  json.BeginObject().Key("type").Text("Endpoint");
+void WriteInstanceMembers(JsonWriter& json, const InstanceRecord& instance) {
   json.Key("component").Text(instance.name.component);
   json.Key("endpoint").Text(instance.name.endpoint);
   json.Key("namespace").Text(instance.name.ns);
@@ -105,6 +104,12 @@ Record EncodeInstance(const InstanceRecord& instance) {
   if (instance.request_plane_codec) {
     json.Key("request_plane_codec").Text(*instance.request_plane_codec);
   }
+}
+
+Record EncodeInstance(const InstanceRecord& instance) {
+  JsonWriter json;
+  json.BeginObject().Key("type").Text("Endpoint");
+  WriteInstanceMembers(json, instance);
   json.EndObject();
   return {KeyOf("instances", instance.name, instance.instance_id), json.Take()};
 }
@@ -121,22 +126,6 @@ Result<InstanceRecord> DecodeInstance(std::string_view json) {
     return FailWith(kWhat, problem.Take());
   }
   return instance;
-}
-
-Record EncodeEventChannel13(const EventChannel13& channel) {
-  std::string prefix = "namespace." + channel.ns;
-  if (!channel.component.empty()) {
-    prefix += ".component." + channel.component;
-  }
-  JsonWriter json;
-  json.BeginObject().Key("type").Text("EventChannel");
-  json.Key("namespace").Text(channel.ns).Key("component").Text(channel.component);
-  json.Key("topic").Text(channel.topic).Key("instance_id").Number(channel.publisher_id);
-  json.Key("transport").BeginObject().Key("kind").Text("Nats");
-  json.Key("config").BeginObject().Key("subject_prefix").Text(prefix).EndObject();
-  json.EndObject().EndObject();
-  const EndpointName path{channel.ns, channel.component, channel.topic};
-  return {KeyOf("event_channels", path, channel.publisher_id), json.Take()};
 }
 
 Record EncodeModel(const EndpointName& name, std::uint64_t instance_id, const ModelCard& card) {

@@ -127,6 +127,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (out_.capacity() > kKeepCapacityBytes) {
       std::string().swap(out_);
     }
+    if (on_sent_ && !finishing_) {
+      asio::post(context_, [self = shared_from_this()] {
+        if (const auto call = self->on_sent_; call && !self->ended_) {
+          call();  // a copy: the listener may be replaced by itself
+        }
+      });
+    }
     if (finishing_ && !fin_armed_) {
       fin_armed_ = true;
       ArmTimer(ResponseStream::kFinWait,
@@ -141,10 +148,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Abort() {
     on_end_ = nullptr;
+    on_sent_ = nullptr;
     Close();
   }
 
+  void OnSent(std::function<void()> listener) { on_sent_ = std::move(listener); }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_; }
+  [[nodiscard]] std::size_t unsent() const { return out_.size() - sent_; }
 
  private:
   /// A name may have several addresses ("localhost": ::1 and 127.0.0.1), of which the peer listens
@@ -318,6 +328,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   tcp::resolver resolver_;
   std::deque<tcp::endpoint> others_;  ///< still to try
   OnEnd on_end_;
+  std::function<void()> on_sent_;
   std::string address_;
   std::string out_, in_;
   std::size_t sent_ = 0;
@@ -335,6 +346,8 @@ class Stream final : public ResponseStream {
   void Finish() override { connection_->Finish(); }
   void Abort() override { connection_->Abort(); }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return connection_->bytes_sent(); }
+  [[nodiscard]] std::size_t unsent() const override { return connection_->unsent(); }
+  void OnSent(std::function<void()> listener) override { connection_->OnSent(std::move(listener)); }
 
  private:
   std::shared_ptr<Connection> connection_;

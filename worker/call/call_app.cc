@@ -7,6 +7,7 @@
 #include "worker/call/caller.h"
 #include "worker/call/local_address.h"
 #include "worker/call/printer.h"
+#include "worker/call/zmq_watch.h"
 
 #include <csignal>
 #include <cstdio>
@@ -62,7 +63,7 @@ class CallApp {
   }
 
   void Begin() {
-    if (plan_.requests == 0 && !plan_.list) {
+    if (plan_.requests == 0 && !plan_.list && !plan_.zmq_events) {
       Connect();
       return;
     }
@@ -72,6 +73,10 @@ class CallApp {
       return;
     }
     discovery_ = std::move(*discovery);
+    if (plan_.requests == 0 && !plan_.list) {
+      WatchZmq();
+      return;
+    }
     auto place = plan_.endpoint.ns + "/";
     if (plan_.list && !plan_.whole_namespace) {
       place += plan_.endpoint.component + "/" + plan_.endpoint.endpoint + "/";
@@ -160,7 +165,7 @@ class CallApp {
         Stop(Say(CodeOf(connected.error()), connected.error().message));
         return;
       }
-      if (plan_.watch) {
+      if (plan_.watch && !plan_.zmq_events) {
         nats_->Subscribe("namespace." + plan_.endpoint.ns + ".>",
                          {},
                          [this](const transport::NatsMessage& message) {
@@ -175,16 +180,43 @@ class CallApp {
         }
         if (!effective) {
           Stop(Say(kNothing, effective.error().message));
-          return;
+        } else if (plan_.watch && plan_.zmq_events) {
+          WatchZmq();
+        } else {
+          Go();
         }
-        Go();
       });
     });
   }
 
+  void WatchZmq() {
+    watch_ = std::make_unique<ZmqWatch>(*loop_,
+                                        *discovery_,
+                                        plan_.endpoint.ns,
+                                        [this](std::string_view topic, std::string_view envelope) {
+                                          printer_.Event(topic, envelope);
+                                        });
+    const auto started = watch_->Start([this](const Result<std::size_t>& found) {
+      if (stopping_) {
+        return;
+      }
+      if (!found) {
+        Stop(Say(CodeOf(found.error()), found.error().message));
+        return;
+      }
+      printer_.Note(std::to_string(*found) + " publishers of events so far");
+      Go();
+    });
+    if (!started) {
+      Stop(Say(kNothing, started.error().message));
+    }
+  }
+
   void Go() {
     if (plan_.watch) {
-      printer_.Note("watching namespace." + plan_.endpoint.ns + ".> until " +
+      const std::string what = plan_.zmq_events ? "the events of namespace " + plan_.endpoint.ns
+                                                : "namespace." + plan_.endpoint.ns + ".>";
+      printer_.Note("watching " + what + " until " +
                     (plan_.watch_for      ? "the time is over"
                      : plan_.requests > 0 ? "the requests have ended"
                                           : "Ctrl-C"));
@@ -244,7 +276,7 @@ class CallApp {
       loop_->Stop();  // the second one does not wait
       return;
     }
-    const bool watching_only = plan_.requests == 0 && nats_ && nats_->connected();
+    const bool watching_only = plan_.requests == 0 && (watch_ || (nats_ && nats_->connected()));
     if (caller_ && !requests_done_) {
       stopping_ = true;
       caller_->Interrupt();
@@ -262,6 +294,7 @@ class CallApp {
     watch_timer_->Cancel();
     loop_->Post([this] {
       caller_.reset();
+      watch_.reset();
       if (!nats_) {
         loop_->Stop();
         return;
@@ -279,6 +312,7 @@ class CallApp {
   transport::NatsOptions nats_options_;
   std::string host_;
   std::unique_ptr<transport::Discovery> discovery_;
+  std::unique_ptr<ZmqWatch> watch_;
   std::unique_ptr<transport::NatsClient> nats_;
   std::vector<CallTarget> targets_;
   std::unique_ptr<Caller> caller_;

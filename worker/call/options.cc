@@ -132,7 +132,11 @@ Result<CallPlan> MakeCallPlan(const CallFlags& flags, const Environment& env) {
     return tl::make_unexpected(
         Refuse("--discovery-backend", flags.discovery_backend, "etcd, file"));
   }
+  if (flags.event_plane != "nats" && flags.event_plane != "zmq") {
+    return tl::make_unexpected(Refuse("--event-plane", flags.event_plane, "nats, zmq"));
+  }
   plan.discovery_backend = flags.discovery_backend;
+  plan.zmq_events = flags.event_plane == "zmq";
   UNDERSTUDY_TRY(plan.endpoint, EndpointOf(flags, env));
   plan.whole_namespace = !flags.endpoint;
   if (flags.instance) {

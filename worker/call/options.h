@@ -17,6 +17,7 @@ namespace understudy::worker {
 /// As given on the command line, before any check.
 struct CallFlags {
   std::string discovery_backend;
+  std::string event_plane = "nats";
   std::optional<std::string> endpoint;
   std::optional<std::string> ns;
   std::optional<std::string> instance;
@@ -43,6 +44,7 @@ struct CallFlags {
 /// Checked. `requests` is 0 when only listing or watching.
 struct CallPlan {
   std::string discovery_backend;
+  bool zmq_events = false;  ///< what is watched: the ZMQ event plane, not that of NATS
   transport::EndpointName endpoint;
   bool whole_namespace = false;  ///< --list without --endpoint: every endpoint of the namespace
   std::optional<std::uint64_t> instance;  ///< none = all found, in turn

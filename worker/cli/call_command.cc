@@ -54,6 +54,7 @@ void AddFlags(FlagSet& flags, CallFlags& f) {
   flags.Real("--watch-seconds",
              &f.watch_seconds,
              "Watch for so long; default: until Ctrl-C or the end of the requests");
+  flags.Text("--event-plane", &f.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
   flags.Switch("--json", &f.json, "JSON lines instead of text");
   flags.Switch("--quiet", &f.quiet, "No line per token");
 }
@@ -64,6 +65,7 @@ int CallCommand(const std::vector<std::string>& arguments) {
   const auto env = ProcessEnvironment();
   CallFlags given;
   given.discovery_backend = Text(env, "DYN_DISCOVERY_BACKEND", "etcd");
+  given.event_plane = Text(env, "DYN_EVENT_PLANE", "nats");
   FlagSet flags(
       "understudy call",
       "Sends requests to a Dynamo worker without a frontend, or watches the event plane.");
@@ -71,7 +73,7 @@ int CallCommand(const std::vector<std::string>& arguments) {
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_AUTH_{USERNAME,PASSWORD}, DYN_FILE_KV,\n"
-      "DYN_NAMESPACE, DYN_DISCOVERY_BACKEND, DYN_LOG.\n"
+      "DYN_NAMESPACE, DYN_DISCOVERY_BACKEND, DYN_EVENT_PLANE, DYN_LOG.\n"
       "Exit codes: 0 done, 1 a request failed or was refused, 2 wrong usage, 4 nothing found, not "
       "reachable or timed out.");
   if (const auto outcome = flags.Parse(arguments); !outcome.proceed) {

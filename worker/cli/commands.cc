@@ -14,6 +14,8 @@ constexpr const char* kUsage =
     "(the default)\n"
     "  understudy call [flags]       send a request to a worker without a frontend, or watch the "
     "event plane\n"
+    "  understudy replay [flags]     run a trace through simulated workers in simulated time, and "
+    "report\n"
     "  understudy --version\n"
     "\n"
     "Every subcommand explains itself with --help.\n";
@@ -32,6 +34,9 @@ int Main(const std::vector<std::string>& arguments) {
   if (first == "call") {
     return CallCommand(rest);
   }
+  if (first == "replay") {
+    return ReplayCommand(rest);
+  }
   if (first == "--version") {
     std::printf("understudy %s\n", kVersion);
     return 0;
@@ -43,8 +48,9 @@ int Main(const std::vector<std::string>& arguments) {
   if (first.starts_with("-")) {
     return WorkerCommand(arguments);
   }
-  std::fprintf(
-      stderr, "understudy: error: no subcommand '%s' (allowed: worker, call)\n", first.c_str());
+  std::fprintf(stderr,
+               "understudy: error: no subcommand '%s' (allowed: worker, call, replay)\n",
+               first.c_str());
   return 2;
 }
 

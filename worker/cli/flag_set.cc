@@ -1,7 +1,9 @@
 #include "worker/cli/flag_set.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -38,6 +40,33 @@ void Restrict(CLI::Option* option, std::vector<std::string> allowed) {
   if (!allowed.empty()) {
     option->check(CLI::IsMember(std::move(allowed)));
   }
+}
+
+std::string NegativeError(const std::string& text) {
+  return text.starts_with('-') ? "must be non-negative, got " + text : std::string();
+}
+
+CLI::Validator NonNegative() {
+  return {NegativeError, ""};
+}
+
+/// CLI11 takes numbers over the limit for the limit.
+CLI::Validator WholeNumber() {
+  return {[](const std::string& text) {
+            std::uint64_t number = 0;
+            const char* end = text.data() + text.size();
+            const auto parsed = std::from_chars(text.data(), end, number);
+            if (parsed.ec == std::errc() && parsed.ptr == end) {
+              return std::string();
+            }
+            const auto negative = NegativeError(text);
+            return negative.empty()
+                       ? "must be a whole number up to " +
+                             std::to_string(std::numeric_limits<std::uint64_t>::max()) + ", got " +
+                             text
+                       : negative;
+          },
+          ""};
 }
 
 }  // namespace
@@ -79,6 +108,19 @@ void FlagSet::Real(const std::string& flag, double* value, const std::string& he
 }
 void FlagSet::Real(const std::string& flag, std::optional<double>* value, const std::string& help) {
   ShowDefault(impl_->Add(flag, value, help), *value);
+}
+void FlagSet::Count(const std::string& flag, std::uint64_t* value, const std::string& help) {
+  impl_->Add(flag, value, help)->capture_default_str()->check(WholeNumber());
+}
+void FlagSet::Count(const std::string& flag,
+                    std::optional<std::uint64_t>* value,
+                    const std::string& help) {
+  impl_->Add(flag, value, help)->check(WholeNumber());
+}
+void FlagSet::Amount(const std::string& flag,
+                     std::optional<double>* value,
+                     const std::string& help) {
+  impl_->Add(flag, value, help)->check(NonNegative());
 }
 void FlagSet::Switch(const std::string& flag,
                      bool* value,

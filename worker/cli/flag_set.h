@@ -34,6 +34,11 @@ class FlagSet {
                const std::string& help);
   void Real(const std::string& flag, double* value, const std::string& help);
   void Real(const std::string& flag, std::optional<double>* value, const std::string& help);
+  /// A whole number of 0 or more, up to 2^64 - 1; another one is a usage error.
+  void Count(const std::string& flag, std::uint64_t* value, const std::string& help);
+  void Count(const std::string& flag, std::optional<std::uint64_t>* value, const std::string& help);
+  /// A number of 0 or more; another one is a usage error.
+  void Amount(const std::string& flag, std::optional<double>* value, const std::string& help);
   /// Presence sets `*value` to true; with `negation` ("--no-x") that flag sets it to false.
   void Switch(const std::string& flag,
               bool* value,

@@ -1,5 +1,6 @@
 #include "worker/app.h"
 #include "worker/cli/commands.h"
+#include "worker/cli/engine_flag_groups.h"
 #include "worker/cli/flag_set.h"
 #include "worker/config/worker_options.h"
 #include "worker/log/log.h"
@@ -10,42 +11,6 @@
 namespace understudy::worker {
 namespace {
 
-void AddEngineFlags(FlagSet& flags, WorkerOptions& o) {
-  flags.Group("Engine");
-  flags.Text(
-      "--engine-type", &o.engine_type, "Engine whose scheduler is simulated (this version: vllm)");
-  flags.Integer("--num-gpu-blocks-override", &o.num_gpu_blocks, "KV blocks of a rank");
-  flags.Integer(
-      "--block-size", &o.block_size, "Tokens of a KV block; 0 = the engine's default (vllm 64)");
-  flags.Integer("--max-num-seqs", &o.max_num_seqs, "Requests that run at once in a rank");
-  flags.Integer("--max-num-batched-tokens", &o.max_num_batched_tokens, "Token budget of a pass");
-  flags.Switch("--enable-prefix-caching",
-               &o.enable_prefix_caching,
-               "Reuse KV blocks of equal prefixes, on by default",
-               "--no-enable-prefix-caching");
-  flags.Switch("--enable-chunked-prefill",
-               &o.enable_chunked_prefill,
-               "Split prompts over passes, on by default",
-               "--no-enable-chunked-prefill");
-  flags.Text("--preemption-mode",
-             &o.preemption_mode,
-             "Who gives up its blocks under pressure: the newest or the oldest",
-             {"lifo", "fifo"});
-  flags.Real("--speedup-ratio",
-             &o.speedup_ratio,
-             "Divides modelled times; 0 = free running, no delay at all");
-  flags.Real("--decode-speedup-ratio", &o.decode_speedup_ratio, "Divides decode times further");
-  flags.Real(
-      "--startup-time", &o.startup_time_s, "Seconds after registration until requests are served");
-  flags.Integer("--seed", &o.seed, "Makes the tokens of a run repeatable; random when not given");
-  flags.Integer("--engine-threads",
-                &o.engine_threads,
-                "Threads that run all ranks; 0 = one per core, at most one per rank");
-  flags.Switch("--strict-reference",
-               &o.strict_reference,
-               "Behave like the reference worker where we differ on purpose");
-}
-
 void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Group("Model and place");
   flags.Text("--model-path",
@@ -55,20 +20,38 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Text("--endpoint",
              &o.endpoint,
              "dyn://namespace.component.endpoint; default dyn://$DYN_NAMESPACE.backend.generate");
-  flags.Integer(
-      "--data-parallel-size", &o.data_parallel_size, "Ranks of a worker, each with its own cache");
+  flags.Integer("--data-parallel-size",
+                &o.engine.data_parallel_size,
+                "Ranks of a worker, each with its own cache");
   flags.Integer("--num-workers",
                 &o.num_workers,
                 "Workers in this process: one lease, one pair of connections for all");
   flags.Real(
       "--stagger-delay", &o.stagger_delay_s, "Accepted for compatibility; workers start together");
+  flags.Text("--extra-engine-args",
+             &o.engine.extra_engine_args,
+             "JSON file that replaces the flags about the engine; keys as in MockEngineArgs 1.3.0");
   flags.Group("Wires");
   flags.Text("--discovery-backend", &o.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
   flags.Text("--request-plane", &o.request_plane, "nats ($DYN_REQUEST_PLANE)");
-  flags.Text("--event-plane", &o.event_plane, "nats ($DYN_EVENT_PLANE)");
+  flags.Text("--event-plane", &o.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
   flags.Text("--dynamo-release",
              &o.dynamo_release,
-             "Release whose wire forms are spoken (this version: 1.3)");
+             "Release whose routers are spoken to; both: everything goes out in both forms",
+             {"1.3", "1.6", "both"});
+  flags.Switch("--durable-kv-events",
+               &o.durable_kv_events,
+               "KV events to a JetStream stream, for routers of 1.3 with the flag of this name");
+  flags.Integer("--kv-batching-window-ms",
+                &o.kv_batching_window_ms,
+                "KV events are held back and joined for so long; 0 = sent at once");
+  flags.Integer("--kv-batching-blocks",
+                &o.kv_batching_blocks,
+                "Blocks of held back KV events that end the window early");
+  flags.Switch("--forward-pass-metrics",
+               &o.forward_pass_metrics,
+               "Tell planners of every scheduler pass, on by default",
+               "--no-forward-pass-metrics");
   flags.Text("--on-lease-loss",
              &o.on_lease_loss,
              "restore: register again under the same ids; exit: drain and exit with 3",
@@ -88,52 +71,31 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
                 "Time between leaving discovery and the end of the subscription");
 }
 
+void AddOwnEngineFlags(FlagSet& flags, WorkerOptions& o) {
+  flags.Group("Engine, not in the reference");
+  flags.Integer("--seed", &o.seed, "Makes the tokens of a run repeatable; random when not given");
+  flags.Integer("--engine-threads",
+                &o.engine_threads,
+                "Threads that run all ranks; 0 = one per core, at most one per rank");
+  flags.Text("--engine-semantics",
+             &o.engine_semantics,
+             "Release whose engine is simulated; 1.6: vllm and trtllm with one rank so far",
+             {"1.3", "1.6"});
+  flags.Integer("--max-model-len",
+                &o.max_model_len,
+                "Tokens of prompt and output together; longer prompts are rejected, outputs end "
+                "there; no limit when not given");
+  flags.Switch("--strict-reference",
+               &o.strict_reference,
+               "Behave like the reference worker where we differ on purpose");
+}
+
 void AddRefusedFlags(FlagSet& flags) {
-  constexpr const char* kLater[] = {"--planner-profile-data",
-                                    "--aic-perf-model",
-                                    "--gpu-memory-utilization",
-                                    "--mem-fraction-static",
-                                    "--free-gpu-memory-fraction",
-                                    "--aic-system",
-                                    "--aic-backend",
-                                    "--aic-backend-version",
-                                    "--aic-tp-size",
-                                    "--aic-moe-tp-size",
-                                    "--aic-moe-ep-size",
-                                    "--aic-attention-dp-size",
-                                    "--aic-nextn",
-                                    "--aic-nextn-accept-rates",
-                                    "--aic-mtp-seed",
-                                    "--reasoning",
-                                    "--response-replay-trace-path",
-                                    "--sglang-schedule-policy",
-                                    "--sglang-page-size",
-                                    "--sglang-max-prefill-tokens",
-                                    "--sglang-chunked-prefill-size",
-                                    "--sglang-clip-max-new-tokens",
-                                    "--sglang-schedule-conservativeness",
-                                    "--trtllm-capacity-scheduler-policy",
-                                    "--extra-engine-args",
-                                    "--is-prefill-worker",
+  constexpr const char* kLater[] = {"--is-prefill-worker",
                                     "--is-decode-worker",
-                                    "--durable-kv-events",
                                     "--zmq-kv-events-ports",
                                     "--zmq-replay-ports",
-                                    "--bootstrap-ports",
-                                    "--kv-transfer-bandwidth",
-                                    "--kv-transfer-timing-mode",
-                                    "--kv-cache-dtype",
-                                    "--kv-bytes-per-token",
-                                    "--num-g2-blocks",
-                                    "--num-g3-blocks",
-                                    "--enable-g4-storage",
-                                    "--offload-batch-size",
-                                    "--bandwidth-g1-to-g2-gbps",
-                                    "--bandwidth-g2-to-g1-gbps",
-                                    "--bandwidth-g2-to-g3-gbps",
-                                    "--bandwidth-g3-to-g2-gbps",
-                                    "--bandwidth-g2-to-g4-gbps",
-                                    "--bandwidth-g4-to-g2-gbps"};
+                                    "--bootstrap-ports"};
   for (const auto* flag : kLater) {
     flags.Refused(flag, "this flag of the reference worker is not supported by this version");
   }
@@ -151,8 +113,11 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
       "understudy worker",
       "Registers in a Dynamo deployment and serves requests with a simulated LLM engine.");
   AddProcessFlags(flags, options);
-  AddEngineFlags(flags, options);
+  AddEngineFlags(flags, options.engine);
+  AddOwnEngineFlags(flags, options);
+  AddTransferFlags(flags, options.engine);
   flags.Text("--disaggregation-mode", &options.disaggregation_mode, "agg (this version)");
+  AddIdleFlags(flags, options.engine);
   AddRefusedFlags(flags);
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "

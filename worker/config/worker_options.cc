@@ -1,5 +1,7 @@
 #include "worker/config/worker_options.h"
 
+#include "worker/kv_relay/batcher.h"
+
 #include <cmath>
 #include <random>
 #include <utility>
@@ -15,13 +17,7 @@ struct Range {
 };
 
 Status CheckRanges(const WorkerOptions& o) {
-  constexpr std::int64_t kU32Max = 0xFFFF'FFFF;
   const Range ranges[] = {
-      {"--num-gpu-blocks-override", o.num_gpu_blocks, 1, kU32Max - 1},
-      {"--block-size", o.block_size, 0, 1 << 20},
-      {"--max-num-seqs", o.max_num_seqs, 1, kU32Max},
-      {"--max-num-batched-tokens", o.max_num_batched_tokens, 1, kU32Max},
-      {"--data-parallel-size", o.data_parallel_size, 1, 65'536},
       {"--num-workers", o.num_workers, 1, 65'536},
       {"--engine-threads", o.engine_threads, 0, 1024},
       {"--prompt-tokens-max", o.prompt_tokens_max, 1, 1 << 28},
@@ -30,6 +26,8 @@ Status CheckRanges(const WorkerOptions& o) {
       {"--waiting-requests-max", o.waiting_requests_max, 1, 1 << 24},
       {"--open-streams-max", o.open_streams_max, 1, 1 << 20},
       {"--drain-grace-ms", o.drain_grace_ms, 0, 60'000},
+      {"--kv-batching-window-ms", o.kv_batching_window_ms, 0, BatchingOptions::kWindowMax.count()},
+      {"--kv-batching-blocks", o.kv_batching_blocks, 1, 1 << 20},
   };
   for (const auto& range : ranges) {
     if (range.value < range.least || range.value > range.most) {
@@ -54,31 +52,76 @@ Status CheckReal(const char* flag, double value) {
   return {};
 }
 
-Status CheckBuilt(const WorkerOptions& o) {
+/// What the reference has and this version has not.
+Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
   const auto refuse = [](const char* flag, const std::string& value, const char* allowed) {
     return Fail(Errc::kInvalidConfig,
                 std::string(flag) + " '" + value +
                     "' is not supported by this version (allowed: " + allowed + ")");
   };
-  if (o.engine_type != "vllm") {
-    return refuse("--engine-type", o.engine_type, "vllm");
-  }
   if (o.disaggregation_mode != "agg") {
     return refuse("--disaggregation-mode", o.disaggregation_mode, "agg");
+  }
+  if (args.engine.worker_type != mocker::WorkerType::kAggregated) {
+    return refuse("worker_type",
+                  args.engine.worker_type == mocker::WorkerType::kPrefill ? "prefill" : "decode",
+                  "aggregated");
+  }
+  if (args.zmq_kv_events_port) {
+    return refuse("zmq_kv_events_port", std::to_string(*args.zmq_kv_events_port), "null");
+  }
+  if (o.engine_semantics == "1.6") {
+    if (args.engine.engine_type == mocker::EngineType::kSglang) {
+      return refuse("--engine-semantics 1.6 with --engine-type", "sglang", "vllm, trtllm");
+    }
+    if (args.engine.rank_count != 1) {
+      return refuse("--engine-semantics 1.6 with --data-parallel-size",
+                    std::to_string(args.engine.rank_count),
+                    "1");
+    }
+  }
+  if (o.max_model_len && *o.max_model_len < 1) {
+    return Fail(Errc::kInvalidConfig,
+                "--max-model-len must be at least 1, got " + std::to_string(*o.max_model_len));
+  }
+  if (o.max_model_len && args.engine.engine_type == mocker::EngineType::kSglang) {
+    return refuse("--max-model-len with --engine-type", "sglang", "vllm, trtllm");
   }
   if (o.request_plane != "nats") {
     return refuse("--request-plane", o.request_plane, "nats");
   }
-  if (o.event_plane != "nats") {
-    return refuse("--event-plane", o.event_plane, "nats");
+  if (o.event_plane != "nats" && o.event_plane != "zmq") {
+    return refuse("--event-plane", o.event_plane, "nats, zmq");
+  }
+  if (o.durable_kv_events && o.event_plane != "nats") {
+    return Fail(Errc::kInvalidConfig,
+                "--durable-kv-events needs --event-plane nats, got '" + o.event_plane + "'");
+  }
+  if (o.durable_kv_events && o.dynamo_release != "1.3") {
+    return Fail(Errc::kInvalidConfig,
+                "--durable-kv-events needs --dynamo-release 1.3, got '" + o.dynamo_release +
+                    "': 1.6 has no durable mode");
   }
   if (o.discovery_backend != "etcd" && o.discovery_backend != "file") {
     return refuse("--discovery-backend", o.discovery_backend, "etcd, file");
   }
-  if (o.data_parallel_size * o.num_workers > 1 << 20) {
+  return {};
+}
+
+Status CheckRanks(const WorkerConfig& config) {
+  constexpr std::uint64_t kDpSizeMax = 65'536;
+  constexpr std::uint64_t kRanksMax = 1U << 20;
+  const std::uint64_t dp_size = config.args.engine.rank_count;
+  if (dp_size > kDpSizeMax) {
     return Fail(Errc::kInvalidConfig,
-                "--num-workers x --data-parallel-size must be at most 1048576 ranks, got " +
-                    std::to_string(o.data_parallel_size * o.num_workers));
+                "--data-parallel-size (dp_size) must be at most " + std::to_string(kDpSizeMax) +
+                    ", got " + std::to_string(dp_size));
+  }
+  if (dp_size * config.workers > kRanksMax) {
+    return Fail(Errc::kInvalidConfig,
+                "--num-workers x --data-parallel-size must be at most " +
+                    std::to_string(kRanksMax) + " ranks, got " +
+                    std::to_string(dp_size * config.workers));
   }
   return {};
 }
@@ -103,26 +146,20 @@ Status FillStatusServer(WorkerConfig& config, const Environment& env) {
 Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env) {
   WorkerConfig config;
   UNDERSTUDY_TRY_STATUS(CheckRanges(options));
-  UNDERSTUDY_TRY_STATUS(CheckReal("--speedup-ratio", options.speedup_ratio));
-  UNDERSTUDY_TRY_STATUS(CheckReal("--decode-speedup-ratio", options.decode_speedup_ratio));
-  UNDERSTUDY_TRY_STATUS(CheckReal("--startup-time", options.startup_time_s.value_or(0)));
   if (options.stagger_delay_s != -1) {
     UNDERSTUDY_TRY_STATUS(CheckReal("--stagger-delay (or -1)", options.stagger_delay_s));
   }
-  UNDERSTUDY_TRY_STATUS(CheckBuilt(options));
-  config.block_size = static_cast<std::uint32_t>(options.block_size == 0 ? 64 : options.block_size);
-  if (config.block_size < 2) {
-    return Fail(Errc::kInvalidConfig,
-                "--block-size must be at least 2 with --engine-type vllm, got 1");
-  }
+  UNDERSTUDY_TRY(config.args, LoadEngineArgs(options.engine, options.model_path));
+  UNDERSTUDY_TRY_STATUS(CheckBuilt(options, config.args));
   UNDERSTUDY_TRY(config.endpoint,
                  transport::ParseEndpointName(options.endpoint.value_or(
                      "dyn://" + WorkerNamespace(env) + ".backend.generate")));
   config.limits.prompt_tokens_max = static_cast<std::size_t>(options.prompt_tokens_max);
   config.limits.body_bytes_max = static_cast<std::size_t>(options.body_bytes_max);
   config.limits.nesting_max = static_cast<std::size_t>(options.nesting_max);
-  config.dp_size = static_cast<std::uint32_t>(options.data_parallel_size);
   config.workers = static_cast<std::uint32_t>(options.num_workers);
+  config.dp_size = config.args.engine.rank_count;
+  UNDERSTUDY_TRY_STATUS(CheckRanks(config));
   config.seed = options.seed
                     ? static_cast<std::uint64_t>(*options.seed)
                     : (std::uint64_t{std::random_device{}()} << 32 | std::random_device{}());

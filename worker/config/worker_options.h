@@ -5,6 +5,7 @@
 #include "understudy/base/result.h"
 #include "understudy/transport/codec.h"
 #include "understudy/transport/records.h"
+#include "worker/config/engine_flags.h"
 #include "worker/config/environment.h"
 
 #include <cstdint>
@@ -18,21 +19,19 @@ namespace understudy::worker {
 /// conformance.md 2.1.
 struct WorkerOptions {
   std::optional<std::string> model_path, model_name, endpoint;
-  std::int64_t num_gpu_blocks = 16384, block_size = 0, max_num_seqs = 256,
-               max_num_batched_tokens = 8192;
-  bool enable_prefix_caching = true, enable_chunked_prefill = true;
-  std::string preemption_mode = "lifo";
-  double speedup_ratio = 1.0, decode_speedup_ratio = 1.0;
-  std::int64_t data_parallel_size = 1;
-  std::optional<double> startup_time_s;
+  EngineFlags engine;
   std::int64_t num_workers = 1;
-  std::string engine_type = "vllm", disaggregation_mode = "agg";
+  std::string disaggregation_mode = "agg";
   double stagger_delay_s = -1;
   std::string discovery_backend, request_plane, event_plane;
 
   // ours
-  std::string dynamo_release = "1.3";
+  std::string dynamo_release = "both";
+  bool forward_pass_metrics = true, durable_kv_events = false;
+  std::int64_t kv_batching_window_ms = 0, kv_batching_blocks = 128;
   std::optional<std::int64_t> seed;
+  std::string engine_semantics = "1.3";
+  std::optional<std::int64_t> max_model_len;
   bool strict_reference = false;
   std::string on_lease_loss = "restore";
   std::int64_t engine_threads = 0;
@@ -44,9 +43,10 @@ struct WorkerOptions {
 /// What the parts of the worker are built from, after the checks.
 struct WorkerConfig {
   WorkerOptions options;
+  /// Of one worker: engine.rank_count is its dp size.
+  mocker::EngineArgs args;
   transport::EndpointName endpoint;
   transport::DecodeLimits limits;
-  std::uint32_t block_size = 0;
   std::uint32_t dp_size = 1, workers = 1;
   std::uint64_t seed = 0;
   std::string device_type;
@@ -60,8 +60,9 @@ struct WorkerConfig {
   std::optional<std::string> stable_routing_id;
 };
 
-/// Checks ranges and combinations. kInvalidConfig: the text names the option, the value and what is
-/// allowed (texts of the reference where it has one).
+/// Checks ranges and combinations; reads the file of --extra-engine-args and the model's
+/// configuration. kInvalidConfig: the text names the option, the value and what is allowed (texts
+/// of the reference where it has one).
 [[nodiscard]] Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env);
 
 }  // namespace understudy::worker

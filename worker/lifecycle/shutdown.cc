@@ -126,16 +126,21 @@ void Shutdown::Close() {
   poll_->Cancel();
   Log(LogLevel::kInfo, kTarget, "Phase 3: closing");
   if (parts_.requests != nullptr) {
-    for (const auto id : parts_.subscriptions) {
-      parts_.requests->Unsubscribe(id);
+    for (const auto* ids : {&parts_.subscriptions, &parts_.query_subscriptions}) {
+      for (const auto id : *ids) {
+        parts_.requests->Unsubscribe(id);
+      }
     }
+  }
+  if (parts_.queries != nullptr) {
+    parts_.queries->CloseAll();
   }
   if (parts_.path != nullptr) {
     parts_.path->OnIdle(nullptr);
     parts_.path->CloseAll();
   }
-  if (parts_.load != nullptr) {
-    parts_.load->Stop();
+  if (parts_.event_side != nullptr) {
+    parts_.event_side->Stop();
   }
   if (parts_.discovery == nullptr) {
     CloseNats();

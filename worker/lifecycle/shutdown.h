@@ -4,7 +4,8 @@
 #include "understudy/transport/discovery.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
-#include "worker/load_metrics/load_publisher.h"
+#include "worker/event_side/event_side.h"
+#include "worker/kv_relay/query_server.h"
 #include "worker/request_path/request_path.h"
 
 #include <functional>
@@ -32,9 +33,12 @@ class Shutdown {
     transport::NatsClient* requests = nullptr;  ///< connection of the request plane
     transport::NatsClient* events = nullptr;
     RequestPath* path = nullptr;
-    LoadPublisher* load = nullptr;
+    EventSide* event_side = nullptr;
+    QueryServer* queries = nullptr;
     std::vector<std::string> instance_keys;
-    std::vector<transport::NatsClient::SubscriptionId> subscriptions;
+    std::vector<transport::NatsClient::SubscriptionId> subscriptions;  ///< of requests
+    /// Of recovery queries: while streams run, their events may be asked for.
+    std::vector<transport::NatsClient::SubscriptionId> query_subscriptions;
     Nanoseconds grace = std::chrono::milliseconds(200);
     Nanoseconds limit = std::chrono::seconds(900);
   };

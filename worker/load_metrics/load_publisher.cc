@@ -3,8 +3,6 @@
 #include "understudy/transport/codec.h"
 #include "worker/log/log.h"
 
-#include <chrono>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -13,30 +11,31 @@ namespace {
 
 constexpr std::string_view kTarget = "worker.load_metrics";
 
-std::uint64_t UnixMilliseconds() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
+/// Replaces a rank's share `before` of `sum` by `now`. The counters wrap around in between.
+void Exchange(engine::Load& sum, const engine::Load& before, const engine::Load& now) {
+  sum.blocks_active += now.blocks_active - before.blocks_active;
+  sum.blocks_total += now.blocks_total - before.blocks_total;
+  sum.requests_running += now.requests_running - before.requests_running;
+  sum.requests_waiting += now.requests_waiting - before.requests_waiting;
+  sum.preemptions_total += now.preemptions_total - before.preemptions_total;
+  sum.passes_total += now.passes_total - before.passes_total;
+  sum.token_gaps_total += now.token_gaps_total - before.token_gaps_total;
+  sum.token_gap_ns_total += now.token_gap_ns_total - before.token_gap_ns_total;
 }
 
 }  // namespace
 
 LoadPublisher::LoadPublisher(transport::Loop& loop,
-                             transport::NatsClient& nats,
-                             std::vector<EventRoute> routes,
+                             std::vector<transport::EventPublisher*> publishers,
                              Metrics& metrics)
-    : nats_(nats),
-      routes_(std::move(routes)),
-      sequences_(routes_.size(), 0),
-      metrics_(metrics),
-      timer_(loop.NewTimer()) {}
+    : publishers_(std::move(publishers)), metrics_(metrics), timer_(loop.NewTimer()) {}
 
 void LoadPublisher::AddWorker(std::uint64_t worker_id,
                               std::uint32_t first,
                               std::uint32_t dp_size,
                               EndpointProbe* probe) {
   const auto worker = static_cast<std::uint32_t>(workers_.size());
-  workers_.push_back({first, dp_size, probe});
+  workers_.push_back({first, dp_size, probe, {}});
   ranks_.resize(first + dp_size);
   loads_.resize(first + dp_size);
   for (std::uint32_t dp = 0; dp < dp_size; ++dp) {
@@ -50,29 +49,15 @@ void LoadPublisher::OnLoad(const engine::Load& load) {
   if (rank >= ranks_.size()) {
     return;
   }
+  Worker& worker = workers_[ranks_[rank].worker];
+  Exchange(worker.sum, loads_[rank], load);
   loads_[rank] = load;
-  UpdateProbe(workers_[ranks_[rank].worker]);
+  if (worker.probe != nullptr) {
+    worker.probe->Load(worker.sum);
+  }
   if (ranks_[rank].said != load.blocks_active) {
     Mark(rank);
   }
-}
-
-void LoadPublisher::UpdateProbe(const Worker& worker) {
-  if (worker.probe == nullptr) {
-    return;
-  }
-  engine::Load sum;
-  for (std::uint32_t rank = worker.first; rank < worker.first + worker.dp_size; ++rank) {
-    sum.blocks_active += loads_[rank].blocks_active;
-    sum.blocks_total += loads_[rank].blocks_total;
-    sum.requests_running += loads_[rank].requests_running;
-    sum.requests_waiting += loads_[rank].requests_waiting;
-    sum.preemptions_total += loads_[rank].preemptions_total;
-    sum.passes_total += loads_[rank].passes_total;
-    sum.token_gaps_total += loads_[rank].token_gaps_total;
-    sum.token_gap_ns_total += loads_[rank].token_gap_ns_total;
-  }
-  worker.probe->Load(sum);
 }
 
 void LoadPublisher::SayAgain(RankIndex rank) {
@@ -128,13 +113,8 @@ void LoadPublisher::SendRank(std::uint32_t rank) {
   load.kv_used_blocks = loads_[rank].blocks_active;
   const auto payload = transport::EncodeActiveLoad(load);
   slot.said = loads_[rank].blocks_active;
-  for (std::size_t route = 0; route < routes_.size(); ++route) {
-    const auto bytes = transport::EncodeEnvelope({routes_[route].publisher_id,
-                                                  sequences_[route]++,
-                                                  UnixMilliseconds(),
-                                                  routes_[route].topic,
-                                                  payload});
-    const auto sent = nats_.Publish(routes_[route].subject, std::as_bytes(std::span(bytes)));
+  for (auto* publisher : publishers_) {
+    const auto sent = publisher->Publish(payload);
     metrics_.LoadPublished(sent.has_value());
     if (!sent && !std::exchange(
                      failing_,

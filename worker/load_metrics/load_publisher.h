@@ -3,9 +3,8 @@
 #pragma once
 
 #include "understudy/engine/types.h"
+#include "understudy/transport/event_plane.h"
 #include "understudy/transport/loop.h"
-#include "understudy/transport/nats.h"
-#include "worker/config/release_profile.h"
 #include "worker/metrics/metrics.h"
 
 #include <cstdint>
@@ -20,9 +19,9 @@ class LoadPublisher {
  public:
   static constexpr Nanoseconds kDebounce = std::chrono::milliseconds(1);
 
+  /// Every message goes to each of `publishers`.
   LoadPublisher(transport::Loop& loop,
-                transport::NatsClient& nats,
-                std::vector<EventRoute> routes,
+                std::vector<transport::EventPublisher*> publishers,
                 Metrics& metrics);
 
   /// Declares the ranks of one worker; `first` is the RankIndex of its dp rank 0. `probe` gets the
@@ -53,15 +52,13 @@ class LoadPublisher {
   struct Worker {
     std::uint32_t first = 0, dp_size = 0;
     EndpointProbe* probe = nullptr;
+    engine::Load sum;  // over its ranks
   };
   void Mark(std::uint32_t rank);
   void Send();
   void SendRank(std::uint32_t rank);
-  void UpdateProbe(const Worker& worker);
 
-  transport::NatsClient& nats_;
-  std::vector<EventRoute> routes_;
-  std::vector<std::uint64_t> sequences_;  // per route
+  std::vector<transport::EventPublisher*> publishers_;
   Metrics& metrics_;
   std::unique_ptr<transport::Timer> timer_;
   std::vector<Rank> ranks_;

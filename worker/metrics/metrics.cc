@@ -29,6 +29,8 @@ constexpr std::array kErrorNames = {"deserialization",
 constexpr std::array kReasonNames = {
     "invalid", "too_large", "overloaded", "duplicate", "unservable"};
 
+constexpr std::array kAnswerNames = {"events", "tree_dump", "too_new", "invalid_range", "error"};
+
 const Histogram::BucketBoundaries kDurationBuckets = {
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600};
 const Histogram::BucketBoundaries kTransitBuckets = {
@@ -187,47 +189,40 @@ class PrometheusMetrics final : public Metrics {
                                          "dynamo_work_handler_time_to_first_response_seconds",
                                          "Time from receiving a request to its prologue")
                             .Add({}, kFirstResponseBuckets)),
-        bad_frames_(Families::Count(registry_,
-                                    "understudy_bad_frames_total",
-                                    "Requests without a usable envelope")
-                        .Add({})),
-        nats_drops_(Families::Count(
-                        registry_, "understudy_nats_links_lost_total", "Lost connections to NATS")
-                        .Add({})),
-        nats_messages_(Families::Level(registry_,
-                                       "understudy_nats_messages_dropped",
-                                       "Messages the NATS client dropped")
-                           .Add({})),
-        lease_losses_(Families::Count(registry_,
-                                      "understudy_lease_losses_total",
-                                      "Times the discovery lease ran out")
-                          .Add({})),
-        registered_(Families::Level(registry_,
-                                    "understudy_registered",
-                                    "1 while the worker is visible in discovery")
-                        .Add({})),
-        load_ok_(
-            Families::Count(registry_, "understudy_load_messages_total", "Load messages published")
-                .Add({})),
-        load_failed_(Families::Count(registry_,
-                                     "understudy_load_messages_failed_total",
-                                     "Load messages not sent")
-                         .Add({})),
-        streams_(Families::Level(registry_,
-                                 "understudy_response_streams_open",
-                                 "Response connections, finishing ones too")
-                     .Add({})),
-        engine_requests_(
-            Families::Level(registry_, "dynamo_engine_request", "Requests that the engine holds")
-                .Add({})),
-        pool_active_(Families::Level(registry_,
-                                     "dynamo_work_handler_pool_active_tasks",
-                                     "Requests being served")
-                         .Add({})),
-        rejections_(Families::Count(registry_,
-                                    "dynamo_rejection_request_total",
-                                    "Requests refused for lack of room")
-                        .Add({})) {
+        bad_frames_(OneCount("understudy_bad_frames_total", "Requests without a usable envelope")),
+        nats_drops_(OneCount("understudy_nats_links_lost_total", "Lost connections to NATS")),
+        nats_messages_(
+            OneLevel("understudy_nats_messages_dropped", "Messages the NATS client dropped")),
+        lease_losses_(
+            OneCount("understudy_lease_losses_total", "Times the discovery lease ran out")),
+        registered_(
+            OneLevel("understudy_registered", "1 while the worker is visible in discovery")),
+        load_ok_(OneCount("understudy_load_messages_total", "Load messages published")),
+        load_failed_(OneCount("understudy_load_messages_failed_total", "Load messages not sent")),
+        passes_ok_(
+            OneCount("understudy_forward_pass_messages_total", "Forward-pass messages published")),
+        passes_failed_(OneCount("understudy_forward_pass_messages_failed_total",
+                                "Forward-pass messages not sent")),
+        kv_events_(OneCount("understudy_kv_events_published_total",
+                            "KV events that got an id, once whatever the releases served")),
+        kv_not_sent_(OneCount("understudy_kv_messages_not_sent_total",
+                              "KV event messages that the event plane did not take")),
+        kv_doubtful_(OneLevel("understudy_kv_events_doubtful",
+                              "Stored blocks without a known parent, or beyond the index")),
+        kv_queries_(Families::Count(
+            registry_, "understudy_kv_queries_total", "Recovery queries of routers, by answer")),
+        prefill_dropped_(Families::Count(registry_,
+                                         "worker_prefill_completion_enqueue_failures_total",
+                                         "Prefill completions that routers were not told of")),
+        streams_(OneLevel("understudy_response_streams_open",
+                          "Response connections, finishing ones too")),
+        engine_requests_(OneLevel("dynamo_engine_request", "Requests that the engine holds")),
+        pool_active_(OneLevel("dynamo_work_handler_pool_active_tasks", "Requests being served")),
+        rejections_(
+            OneCount("dynamo_rejection_request_total", "Requests refused for lack of room")),
+        replay_misses_(Families::Count(registry_,
+                                       "understudy_replay_misses_total",
+                                       "Requests whose planned answer is not there, by reason")) {
     // Dashboards read these; there is no pool and no queue between the request plane and the
     // engine: they stay 0, as the reference's do on the NATS plane.
     for (const auto* name : {"dynamo_request_queue",
@@ -252,7 +247,8 @@ class PrometheusMetrics final : public Metrics {
                            {"dynamo_component", component},
                            {"dynamo_endpoint", endpoint},
                            {"worker_id", worker_id}};
-    families_.dropped_events.Add({{"dynamo_namespace", ns}, {"dynamo_component", component}});
+    lost_events_ =
+        &families_.dropped_events.Add({{"dynamo_namespace", ns}, {"dynamo_component", component}});
     uptimes_.push_back(&families_.uptime.Add({{"worker_id", worker_id}}));
     return probes_.emplace_back(families_, labels);
   }
@@ -266,12 +262,34 @@ class PrometheusMetrics final : public Metrics {
   void LeaseLost() override { lease_losses_.Increment(); }
   void Registered(bool registered) override { registered_.Set(registered ? 1 : 0); }
   void LoadPublished(bool ok) override { (ok ? load_ok_ : load_failed_).Increment(); }
+  void ForwardPassPublished(bool ok) override { (ok ? passes_ok_ : passes_failed_).Increment(); }
+  void PrefillCompletionDropped() override {
+    prefill_dropped_.Add({{"reason", "full"}}).Increment();
+  }
+  void KvEventsPublished(std::uint64_t events) override {
+    kv_events_.Increment(static_cast<double>(events));
+  }
+  void KvMessageNotSent() override { kv_not_sent_.Increment(); }
+  void KvEventsLost(std::uint64_t count) override {
+    if (lost_events_ != nullptr) {
+      lost_events_->Increment(static_cast<double>(count));
+    }
+  }
+  void KvEventsDoubtful(std::uint64_t total) override {
+    kv_doubtful_.Set(static_cast<double>(total));
+  }
+  void KvQueryAnswered(KvAnswer answer) override {
+    kv_queries_.Add({{"answer", kAnswerNames[static_cast<std::size_t>(answer)]}}).Increment();
+  }
   void OpenStreams(std::uint64_t open, std::uint64_t running) override {
     streams_.Set(static_cast<double>(open));
     engine_requests_.Set(static_cast<double>(running));
     pool_active_.Set(static_cast<double>(running));
   }
   void Rejected() override { rejections_.Increment(); }
+  void ReplayMissed(bool no_trace) override {
+    replay_misses_.Add({{"reason", no_trace ? "no_trace" : "unknown_key"}}).Increment();
+  }
 
   std::string Scrape(double uptime_s) override {
     for (auto* uptime : uptimes_) {
@@ -281,6 +299,12 @@ class PrometheusMetrics final : public Metrics {
   }
 
  private:
+  Counter& OneCount(const char* name, const char* help) {
+    return Families::Count(registry_, name, help).Add({});
+  }
+  Gauge& OneLevel(const char* name, const char* help) {
+    return Families::Level(registry_, name, help).Add({});
+  }
   prometheus::Registry registry_;
   Families families_;
   Histogram &transit_, &first_response_;
@@ -288,9 +312,13 @@ class PrometheusMetrics final : public Metrics {
   Gauge& nats_messages_;
   Counter& lease_losses_;
   Gauge& registered_;
-  Counter &load_ok_, &load_failed_;
+  Counter &load_ok_, &load_failed_, &passes_ok_, &passes_failed_, &kv_events_, &kv_not_sent_;
+  Gauge& kv_doubtful_;
+  Family<Counter>&kv_queries_, &prefill_dropped_;
+  Counter* lost_events_ = nullptr;
   Gauge &streams_, &engine_requests_, &pool_active_;
   Counter& rejections_;
+  Family<Counter>& replay_misses_;
   std::deque<Probe> probes_;
   std::vector<Gauge*> uptimes_;
 };

@@ -30,6 +30,9 @@ enum class RefusalReason : std::uint8_t {
   kUnservable
 };
 
+/// What a recovery query was answered with; label `answer`.
+enum class KvAnswer : std::uint8_t { kEvents, kTreeDump, kTooNew, kInvalidRange, kError };
+
 /// Counts for one endpoint of one worker.
 class EndpointProbe {
  public:
@@ -63,8 +66,17 @@ class Metrics {
   virtual void LeaseLost() = 0;
   virtual void Registered(bool registered) = 0;
   virtual void LoadPublished(bool ok) = 0;
+  virtual void ForwardPassPublished(bool ok) = 0;
+  virtual void PrefillCompletionDropped() = 0;
+  virtual void KvEventsPublished(std::uint64_t events) = 0;
+  virtual void KvMessageNotSent() = 0;                 ///< of one release's form
+  virtual void KvEventsLost(std::uint64_t count) = 0;  ///< between the engine and the publisher
+  virtual void KvEventsDoubtful(std::uint64_t total) = 0;
+  virtual void KvQueryAnswered(KvAnswer answer) = 0;
   virtual void OpenStreams(std::uint64_t open, std::uint64_t running) = 0;
   virtual void Rejected() = 0;  ///< a request was refused for lack of room
+  /// A request named a planned answer that is not there: no trace at all, or not its key.
+  virtual void ReplayMissed(bool no_trace) = 0;
 
   /// Prometheus text format; `uptime_s` since start.
   [[nodiscard]] virtual std::string Scrape(double uptime_s) = 0;

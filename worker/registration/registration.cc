@@ -4,11 +4,14 @@
 
 #include <random>
 #include <set>
+#include <utility>
 
 namespace understudy::worker {
 namespace {
 
 constexpr std::uint64_t kId63Bits = 0x7FFF'FFFF'FFFF'FFFF;
+/// Each is a subscription, and each of those costs a look at every wake-up of the connection.
+constexpr std::size_t kPlainQuerySubjectsMax = 8;
 
 std::uint64_t RandomId() {
   std::random_device device;
@@ -53,28 +56,90 @@ Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
         options.model_name.value_or("dynamo");  // as the reference names a worker without a model
     card.slug = transport::Slugify(card.display_name);
   }
-  card.kv_cache_block_size = config.block_size;
-  card.total_kv_blocks = static_cast<std::uint64_t>(options.num_gpu_blocks);
-  card.max_num_seqs = static_cast<std::uint64_t>(options.max_num_seqs);
-  card.max_num_batched_tokens = static_cast<std::uint64_t>(options.max_num_batched_tokens);
+  // What the reference's card says of an engine without these limits.
+  constexpr std::uint64_t kUnlimitedSeqs = 256;
+  constexpr std::uint64_t kUnlimitedTokens = 8192;
+  const auto& engine = config.args.engine;
+  card.kv_cache_block_size = engine.block_size;
+  card.total_kv_blocks = engine.num_gpu_blocks;
+  card.context_length = static_cast<std::uint32_t>(config.options.max_model_len.value_or(0));
+  card.max_num_seqs = engine.max_num_seqs.value_or(kUnlimitedSeqs);
+  card.max_num_batched_tokens = engine.max_num_batched_tokens.value_or(kUnlimitedTokens);
   card.data_parallel_size = config.dp_size;
-  card.enable_local_indexer = false;  // no KV events and no query endpoint in this version: the
-                                      // router must not wait for them
   card.stable_routing_id = config.stable_routing_id;
   return card;
+}
+
+void DeclareKvEvents(transport::ModelCard& card,
+                     const ReleaseProfile& profile,
+                     bool published,
+                     bool indexed) {
+  card.enable_local_indexer = published && indexed;
+  if (profile.card_says_publishing) {
+    card.kv_event_publishing_enabled = published;
+  }
+}
+
+std::vector<QueryEndpoint> MakeQueryEndpoints(const WorkerConfig& config,
+                                              const ReleaseProfile& profile,
+                                              const std::vector<KvSource>& sources) {
+  auto prefix = ServiceName(config.endpoint.ns, config.endpoint.component) + ".";
+  if (sources.size() > kPlainQuerySubjectsMax) {
+    prefix += "q" + transport::HexId(RandomId()) + ".";
+  }
+  std::vector<QueryEndpoint> endpoints;
+  endpoints.reserve(sources.size());
+  for (const KvSource& source : sources) {
+    const ReleaseWire& wire = profile.wires[source.wire];
+    auto& endpoint = endpoints.emplace_back();
+    auto& instance = endpoint.instance;
+    instance.name = config.endpoint;
+    instance.name.endpoint = QueryEndpointName(wire, source.dp_rank, source.channel.publisher_id);
+    instance.instance_id = source.worker_id;
+    instance.transport_value =
+        prefix + instance.name.endpoint + "-" + transport::HexId(source.worker_id);
+    instance.device_type = config.device_type;
+    instance.request_plane_codec = profile.request_plane_codec;
+    if (wire.has_sources) {
+      endpoint.source =
+          transport::EventSource{source.channel, source.worker_id, source.dp_rank, instance};
+    }
+  }
+  return endpoints;
+}
+
+std::vector<std::string> QuerySubjects(const std::vector<QueryEndpoint>& endpoints) {
+  std::vector<std::string> subjects;
+  if (endpoints.size() > kPlainQuerySubjectsMax) {
+    const auto& first = endpoints.front().instance.transport_value;
+    subjects.push_back(first.substr(0, first.rfind('.')) + ".*");
+    return subjects;
+  }
+  for (const auto& endpoint : endpoints) {
+    subjects.push_back(endpoint.instance.transport_value);
+  }
+  return subjects;
 }
 
 Registration MakeRegistration(const WorkerConfig& config,
                               const ReleaseProfile& profile,
                               const transport::ModelCard& card,
-                              const std::vector<WorkerIdentity>& workers) {
+                              const std::vector<WorkerIdentity>& workers,
+                              std::vector<transport::Record> channels,
+                              const std::vector<QueryEndpoint>& queries) {
   Registration registration;
-  for (const auto& route : profile.load_routes) {
-    registration.records.push_back(route.channel);
-  }
+  registration.records = std::move(channels);
   for (const auto& worker : workers) {
     registration.records.push_back(
         transport::EncodeModel(config.endpoint, worker.instance_id, card));
+  }
+  for (const auto& query : queries) {
+    registration.records.push_back(transport::EncodeInstance(query.instance));
+  }
+  for (const auto& query : queries) {
+    if (query.source) {
+      registration.records.push_back(transport::EncodeEventSource(*query.source));
+    }
   }
   for (const auto& worker : workers) {
     transport::InstanceRecord instance;
@@ -82,6 +147,7 @@ Registration MakeRegistration(const WorkerConfig& config,
     instance.instance_id = worker.instance_id;
     instance.transport_value = worker.subject;
     instance.device_type = config.device_type;
+    instance.request_plane_codec = profile.request_plane_codec;
     registration.records.push_back(transport::EncodeInstance(instance));
     registration.instance_keys.push_back(registration.records.back().key);
   }

@@ -5,8 +5,10 @@
 #include "understudy/transport/records.h"
 #include "worker/config/release_profile.h"
 #include "worker/config/worker_options.h"
+#include "worker/event_side/event_side.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,14 +29,35 @@ struct WorkerIdentity {
 /// The card of the workers; reads the model folder. kInvalidConfig names what is missing.
 [[nodiscard]] Result<transport::ModelCard> MakeCard(const WorkerConfig& config);
 
+/// Says in the card what routers may expect: KV events, and that they can be asked for again.
+void DeclareKvEvents(transport::ModelCard& card,
+                     const ReleaseProfile& profile,
+                     bool published,
+                     bool indexed);
+
+/// Where routers ask for KV events that they missed.
+struct QueryEndpoint {
+  transport::InstanceRecord instance;
+  std::optional<transport::EventSource> source;
+};
+/// One for each of `sources`, in their order. Few of them have subjects like other endpoints, each
+/// with a subscription of its own; many share a token of the process.
+[[nodiscard]] std::vector<QueryEndpoint> MakeQueryEndpoints(const WorkerConfig& config,
+                                                            const ReleaseProfile& profile,
+                                                            const std::vector<KvSource>& sources);
+/// What to subscribe to for all of them.
+[[nodiscard]] std::vector<std::string> QuerySubjects(const std::vector<QueryEndpoint>& endpoints);
+
 struct Registration {
   std::vector<transport::Record>
-      records;  ///< in the order of writing: channels, cards, then instances
+      records;  ///< in the order of writing: channels, cards, query endpoints, sources, instances
   std::vector<std::string> instance_keys;  ///< what a drain deletes first
 };
 [[nodiscard]] Registration MakeRegistration(const WorkerConfig& config,
                                             const ReleaseProfile& profile,
                                             const transport::ModelCard& card,
-                                            const std::vector<WorkerIdentity>& workers);
+                                            const std::vector<WorkerIdentity>& workers,
+                                            std::vector<transport::Record> channels,
+                                            const std::vector<QueryEndpoint>& queries);
 
 }  // namespace understudy::worker

@@ -1,19 +1,48 @@
 #include "worker/request_path/admission.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace understudy::worker {
 
+namespace {
+
+/// Puts the planned answer that the request names, if there is one, in place of its budget.
+void Plan(const AdmissionRules& rules, Admitted& admitted) {
+  const auto key = ReplayKey(admitted.request.annotations);
+  if (!key) {
+    return;
+  }
+  if (rules.replay == nullptr) {
+    admitted.replay_miss = ReplayMiss::kNoTable;
+    return;
+  }
+  auto planned = rules.replay->Find(*key);
+  if (!planned) {
+    admitted.replay_miss = ReplayMiss::kUnknownKey;
+    return;
+  }
+  if (rules.prefill) {
+    planned = planned->first(std::min<std::size_t>(planned->size(), 1));
+    if (planned->empty()) {
+      return;
+    }
+  }
+  admitted.planned_tokens.assign(planned->begin(), planned->end());
+  admitted.output_tokens_max = static_cast<std::uint32_t>(planned->size());
+}
+
+}  // namespace
+
 std::variant<Admitted, Refusal> Admit(const transport::RequestControl& control,
                                       std::string_view body,
-                                      std::uint32_t dp_size,
-                                      const transport::DecodeLimits& limits) {
+                                      const AdmissionRules& rules) {
   if (control.unknown_codec) {
     return Refusal{
         "unknown payload_codec '" + *control.unknown_codec + "' (allowed: json, msgpack)",
         ErrorType::kDeserialization};
   }
-  auto decoded = transport::DecodeRequest(control.codec, body, limits);
+  auto decoded = transport::DecodeRequest(control.codec, body, rules.limits);
   if (!decoded) {
     const bool large = decoded.error().code == Errc::kUnsupported;
     return Refusal{decoded.error().message,
@@ -23,22 +52,23 @@ std::variant<Admitted, Refusal> Admit(const transport::RequestControl& control,
   Admitted admitted;
   admitted.request = std::move(*decoded);
   const auto& request = admitted.request;
-  if (request.dp_rank && *request.dp_rank >= dp_size) {
+  if (request.dp_rank && *request.dp_rank >= rules.dp_size) {
     return Refusal{"dp_rank " + std::to_string(*request.dp_rank) +
-                       " is out of bounds for dp_size " + std::to_string(dp_size),
+                       " is out of bounds for dp_size " + std::to_string(rules.dp_size),
                    ErrorType::kGenerate};
   }
   admitted.dp_rank = request.dp_rank;
-  if (!request.max_tokens) {
+  if (!request.max_tokens && !rules.prefill) {
     return Refusal{"max_output_tokens must be specified for mocker", ErrorType::kGenerate};
   }
-  if (*request.max_tokens == 0) {
+  admitted.output_tokens_max = rules.prefill ? 1 : *request.max_tokens;
+  Plan(rules, admitted);
+  if (admitted.output_tokens_max == 0) {
     return Refusal{"live requests must generate at least one output token", ErrorType::kGenerate};
   }
   if (request.handoff_id) {
     return Refusal{"aggregated mocker request cannot carry handoff metadata", ErrorType::kGenerate};
   }
-  admitted.output_tokens_max = *request.max_tokens;
   return admitted;
 }
 

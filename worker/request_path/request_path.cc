@@ -3,9 +3,7 @@
 #include "understudy/base/assert.h"
 #include "worker/log/log.h"
 
-#include <charconv>
 #include <chrono>
-#include <span>
 #include <utility>
 
 namespace understudy::worker {
@@ -18,29 +16,22 @@ constexpr int kBatchesPerFlush = 8;
 constexpr std::string_view kOverloaded = "Server overloaded: worker at capacity";
 constexpr std::string_view kUnavailable = "Server unavailable: worker at capacity";
 
-std::string_view TextOf(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-std::string ShortText(std::string_view text) {
-  constexpr std::size_t kLogTextMax = 200;
-  return std::string(text.substr(0, kLogTextMax));
-}
-
 }  // namespace
 
 RequestPath::RequestPath(transport::Loop& loop,
-                         transport::NatsClient& nats,
+                         Ingress& ingress,
                          engine::Engine& engine,
-                         LoadPublisher& load,
+                         EventSide& events,
                          Metrics& metrics,
+                         NativeMetrics& native,
                          const Clock& clock,
                          Options options)
     : loop_(loop),
-      nats_(nats),
+      ingress_(ingress),
       engine_(engine),
-      load_(load),
+      events_(events),
       metrics_(metrics),
+      native_(native),
       clock_(clock),
       options_(options),
       table_(options.open_streams_max) {}
@@ -48,102 +39,59 @@ RequestPath::RequestPath(transport::Loop& loop,
 void RequestPath::AddWorker(const std::string& subject,
                             std::uint32_t first_rank,
                             EndpointProbe* probe) {
-  by_subject_[subject] = static_cast<std::uint32_t>(workers_.size());
-  workers_.push_back({first_rank, 0, probe});
-  counts_.push_back({subject});
+  const auto number = static_cast<std::uint32_t>(workers_.size());
+  workers_.push_back({first_rank, 0, ingress_.Add(subject, *this, number, probe), probe});
 }
 
 double RequestPath::SecondsSince(TimePoint start) const {
   return std::chrono::duration<double>(clock_.Now() - start).count();
 }
 
-void RequestPath::OnRequest(const transport::NatsMessage& message) {
-  const auto received = clock_.Now();
-  const auto known = by_subject_.find(std::string(message.subject));
-  if (known == by_subject_.end()) {
-    Ack(message, "Server unavailable: unknown endpoint " + std::string(message.subject));
-    return;
-  }
-  const auto worker = known->second;
-  const auto payload = TextOf(message.payload);
-  workers_[worker].probe->RequestArrived(payload.size());
-  ++counts_[worker].requests;
-  if (const auto sent = message.header("x-frontend-send-ts-ns")) {
-    std::int64_t sent_ns = 0;
-    std::from_chars(sent->data(), sent->data() + sent->size(), sent_ns);
-    const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                            std::chrono::system_clock::now().time_since_epoch())
-                            .count();
-    metrics_.NetworkTransit(
-        sent_ns > 0 && now_ns > sent_ns ? static_cast<double>(now_ns - sent_ns) * 1e-9 : 0.0);
-  }
-
-  // All of it is in memory already: a body over its limit is refused in its stream, which needs the
-  // header.
-  auto frame = transport::ParseTwoPart(payload, payload.size());
-  auto control =
-      frame ? transport::ParseRequestControl(frame->header) : tl::make_unexpected(frame.error());
-  if (control && control->transport != "tcp_server") {
-    control = Fail(Errc::kUnsupported,
-                   "response plane mismatch: frontend requested " + control->transport +
-                       ", worker configured tcp");
-  }
-  if (!control) {  // no address to call: the ack is the only way to tell the peer
-    metrics_.BadFrame();
-    ++counts_[worker].errors;
-    workers_[worker].probe->Failed(ErrorType::kInvalidMessage);
-    Log(LogLevel::kWarn,
-        kTarget,
-        "request without a usable envelope",
-        {{"error", ShortText(control.error().message)}, {"bytes", std::to_string(payload.size())}});
-    Ack(message, "Server unavailable: " + control.error().message);
-    return;
-  }
-  Serve(worker, message, *control, frame->body, received);
-  counts_[worker].processing_ns += static_cast<std::uint64_t>((clock_.Now() - received).count());
-}
-
-void RequestPath::Serve(std::uint32_t worker,
-                        const transport::NatsMessage& message,
-                        const transport::RequestControl& control,
-                        std::string_view body,
-                        TimePoint received) {
+void RequestPath::Serve(const IncomingRequest& incoming) {
+  const auto worker = incoming.target;
+  const auto& control = incoming.control;
   if (table_.full()) {
-    RefuseForLoad(worker, message, control, RankIndex{workers_[worker].first_rank});
+    RefuseForLoad(incoming, RankIndex{workers_[worker].first_rank});
     return;
   }
-  auto outcome = Admit(control, body, options_.dp_size, options_.limits);
+  auto outcome = Admit(control, incoming.body, options_.rules);
   if (std::holds_alternative<Admitted>(outcome) && table_.Holds(control.id, worker)) {
     outcome = Refusal{"request " + control.id + " is already active",
                       ErrorType::kGenerate,
                       RefusalReason::kDuplicate};
   }
   if (const auto* refusal = std::get_if<Refusal>(&outcome)) {
-    Ack(message, "");
+    ingress_.Ack(incoming.message, "");
     RefuseInBand(worker, control, *refusal);
     return;
   }
   auto& admitted = std::get<Admitted>(outcome);
+  if (admitted.replay_miss != ReplayMiss::kNone) {
+    NoteReplayMiss(admitted.replay_miss, control);
+  }
   auto& target = workers_[worker];
-  const auto dp_rank = admitted.dp_rank ? *admitted.dp_rank : target.next_rank++ % options_.dp_size;
+  const auto dp_rank =
+      admitted.dp_rank ? *admitted.dp_rank : target.next_rank++ % options_.rules.dp_size;
   auto& stream = table_.Open(control.id, worker);
   stream.codec = control.codec;
   stream.rank = RankIndex{target.first_rank + dp_rank};
   stream.prompt_tokens = static_cast<std::uint32_t>(admitted.request.token_ids.size());
   stream.output_tokens_max = admitted.output_tokens_max;
-  stream.started = received;
+  stream.started = incoming.received;
+  stream.timed = native_.Bind(admitted.request.model);
   engine::Request request;
   request.id = RequestTable::IdOf(stream);
   request.rank = stream.rank;
   request.prompt = std::move(admitted.request.token_ids);
   request.output_tokens_max = admitted.output_tokens_max;
+  request.planned_tokens = std::move(admitted.planned_tokens);
   if (auto taken = engine_.SubmitQuietly(std::move(request)); !taken) {
     const auto rank = stream.rank;
     table_.Close(stream);
     if (taken.error().code == Errc::kOverloaded) {
-      RefuseForLoad(worker, message, control, rank);
+      RefuseForLoad(incoming, rank);
     } else {
-      Ack(message, "");
+      ingress_.Ack(incoming.message, "");
       RefuseInBand(worker,
                    control,
                    {taken.error().message, ErrorType::kGenerate, RefusalReason::kUnservable});
@@ -151,10 +99,10 @@ void RequestPath::Serve(std::uint32_t worker,
     return;
   }
   WakeEngineSoon();
-  Ack(message, "");
+  ingress_.Ack(incoming.message, "");
   target.probe->StreamOpened();
   Dial(stream, control);
-  metrics_.TimeToFirstResponse(SecondsSince(received));
+  metrics_.TimeToFirstResponse(SecondsSince(incoming.received));
   metrics_.OpenStreams(table_.open(), table_.running());
   if (LogEnabled(LogLevel::kDebug, kTarget)) {
     Log(LogLevel::kDebug,
@@ -167,6 +115,19 @@ void RequestPath::Serve(std::uint32_t worker,
   }
 }
 
+void RequestPath::NoteReplayMiss(ReplayMiss miss, const transport::RequestControl& control) {
+  const bool no_table = miss == ReplayMiss::kNoTable;
+  metrics_.ReplayMissed(no_table);
+  auto& said = no_table ? no_table_said_ : unknown_key_said_;
+  if (!std::exchange(said, true)) {  // once a process: a wrong trace misses with every request
+    Log(LogLevel::kWarn,
+        kTarget,
+        no_table ? "request asked for output token replay but mocker has no response replay trace"
+                 : "request asked for output token replay but key was not found",
+        {{"request_id", ShortText(control.id)}});
+  }
+}
+
 void RequestPath::WakeEngineSoon() {
   if (!std::exchange(wake_posted_, true)) {  // once per loop turn: requests come in bursts
     loop_.Post([this] {
@@ -176,34 +137,22 @@ void RequestPath::WakeEngineSoon() {
   }
 }
 
-void RequestPath::Ack(const transport::NatsMessage& message, std::string_view text) {
-  if (message.reply.empty()) {
-    return;
-  }
-  if (auto sent = nats_.Publish(std::string(message.reply), std::as_bytes(std::span(text)));
-      !sent) {
-    Log(LogLevel::kWarn, kTarget, "acknowledgement not sent", {{"error", sent.error().message}});
-  }
-}
-
-void RequestPath::RefuseForLoad(std::uint32_t worker,
-                                const transport::NatsMessage& message,
-                                const transport::RequestControl& control,
-                                RankIndex rank) {
+void RequestPath::RefuseForLoad(const IncomingRequest& incoming, RankIndex rank) {
   // A 1.6 frontend (msgpack) routes the next request after "overloaded"; a 1.3 one (JSON) would
   // bench the worker.
-  Ack(message, control.codec == transport::PayloadCodec::kMsgpack ? kOverloaded : kUnavailable);
-  workers_[worker].probe->Refused(RefusalReason::kOverloaded);
+  const bool msgpack = incoming.control.codec == transport::PayloadCodec::kMsgpack;
+  ingress_.Ack(incoming.message, msgpack ? kOverloaded : kUnavailable);
+  workers_[incoming.target].probe->Refused(RefusalReason::kOverloaded);
   metrics_.Rejected();
-  ++counts_[worker].errors;
+  ingress_.CountError(incoming.entry);
   if (!std::exchange(load_refused_, true)) {
     Log(LogLevel::kWarn,
         kTarget,
         "requests are refused: the worker is at capacity",
-        {{"request_id", control.id}, {"open_streams", std::to_string(table_.open())}});
+        {{"request_id", incoming.control.id}, {"open_streams", std::to_string(table_.open())}});
   }
   refused_rank_ = rank;
-  load_.SayAgain(rank);
+  events_.load().SayAgain(rank);
 }
 
 void RequestPath::RefuseInBand(std::uint32_t worker,
@@ -212,7 +161,7 @@ void RequestPath::RefuseInBand(std::uint32_t worker,
   auto* probe = workers_[worker].probe;
   probe->Refused(refusal.reason);
   probe->Failed(refusal.error);
-  ++counts_[worker].errors;
+  ingress_.CountError(workers_[worker].entry);
   Log(LogLevel::kWarn,
       kTarget,
       "request refused",
@@ -235,16 +184,12 @@ void RequestPath::RefuseInBand(std::uint32_t worker,
 
 void RequestPath::Dial(OpenStream& stream, const transport::RequestControl& control) {
   const auto id = RequestTable::IdOf(stream);
-  stream.response = transport::DialResponseStream(
-      loop_, control.address, [this, id](transport::StreamEnd end, const std::string& text) {
-        StreamEnded(id, end, text);
-      });
-  scratch_.clear();
-  transport::AppendHandshake(scratch_, control.subject);
-  transport::AppendPrologue(scratch_);
-  stream.appended_bytes += scratch_.size();
-  stream.response->Append(scratch_);
-  stream.response->Flush();
+  stream.response = OpenResponse(loop_,
+                                 control,
+                                 stream.appended_bytes,
+                                 [this, id](transport::StreamEnd end, const std::string& text) {
+                                   StreamEnded(id, end, text);
+                                 });
 }
 
 void RequestPath::StreamEnded(RequestId id, transport::StreamEnd end, const std::string& text) {
@@ -286,14 +231,16 @@ void RequestPath::CloseStream(OpenStream& stream) {
 void RequestPath::Ended() {
   if (load_refused_ && !table_.full()) {
     load_refused_ = false;
-    load_.SayAgain(refused_rank_);  // room is back: the router may route here again
+    events_.load().SayAgain(refused_rank_);  // room is back: the router may route here again
   }
   if (table_.running() == 0 && on_idle_) {
     on_idle_();
   }
 }
 
-void RequestPath::OnKvEvents(std::vector<engine::KvEvent>) {}
+void RequestPath::OnKvEvents(std::vector<engine::KvEvent> events) {
+  loop_.Post([this, taken = std::move(events)]() mutable { events_.OnKvEvents(std::move(taken)); });
+}
 
 void RequestPath::OnPassBatch(engine::PassBatch batch) {
   batches_posted_.fetch_add(1, std::memory_order_relaxed);
@@ -315,8 +262,9 @@ void RequestPath::Apply(engine::PassBatch& batch) {
   for (const auto& output : batch.outputs) {
     ApplyOutput(output, batch);
   }
+  events_.OnPassBatch(batch);
   for (const auto& load : batch.loads) {
-    load_.OnLoad(load);
+    native_.OnLoad(load);
   }
 }
 
@@ -329,9 +277,11 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
   scratch_.clear();
   if (output.kind == OutputKind::kToken || output.kind == OutputKind::kLastToken) {
     ++stream->tokens_sent;
+    ++stream->unrecorded_tokens;
     if (stream->tokens_sent == 1) {
       transport::AppendToken(
           scratch_, stream->codec, output.token, {stream->prompt_tokens, 1, stream->cached_tokens});
+      events_.PromptComputed(stream->rank, stream->context_id);
     } else {
       transport::AppendToken(scratch_, stream->codec, output.token);
     }
@@ -347,6 +297,35 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
   }
   AppendData(*stream);
   FinishStream(*stream);
+  if (output.kind == OutputKind::kLastToken) {
+    RecordCompletion(*stream);
+  }
+}
+
+/// After the tokens were handed over, as the reference does.
+void RequestPath::RecordTokens(OpenStream& stream, TimePoint now) {
+  const auto count = std::exchange(stream.unrecorded_tokens, 0U);
+  if (!stream.timed || count == 0) {
+    return;
+  }
+  const auto seconds = [now](TimePoint since) {
+    return std::chrono::duration<double>(now - since).count();
+  };
+  if (const auto last = std::exchange(stream.last_token, now)) {
+    native_.NextTokens(stream.rank, count, seconds(*last) / count);
+  } else {
+    native_.FirstToken(stream.rank, seconds(stream.started));
+    if (count > 1) {  // handed over together with the first
+      native_.NextTokens(stream.rank, count - 1, 0.0);
+    }
+  }
+}
+
+void RequestPath::RecordCompletion(OpenStream& stream) {
+  RecordTokens(stream, clock_.Now());
+  if (stream.timed) {
+    native_.Completed(stream.rank, SecondsSince(stream.started));
+  }
 }
 
 void RequestPath::AppendEngineError(const OpenStream& stream,
@@ -399,12 +378,15 @@ void RequestPath::FinishStream(OpenStream& stream) {
 
 void RequestPath::FlushDirty() {
   batches_unflushed_ = 0;
+  const TimePoint now = clock_.Now();
   for (auto* stream : dirty_) {  // a slot may stand here twice, or have been closed meanwhile
     if (std::exchange(stream->dirty, false)) {
       stream->response->Flush();
+      RecordTokens(*stream, now);
     }
   }
   dirty_.clear();
+  events_.EndTurn();
 }
 
 void RequestPath::CloseAll() {

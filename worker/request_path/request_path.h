@@ -4,10 +4,11 @@
 #include "understudy/base/clock.h"
 #include "understudy/engine/engine.h"
 #include "understudy/transport/loop.h"
-#include "understudy/transport/nats.h"
-#include "worker/load_metrics/load_publisher.h"
+#include "worker/event_side/event_side.h"
 #include "worker/metrics/metrics.h"
+#include "worker/metrics/native_metrics.h"
 #include "worker/request_path/admission.h"
+#include "worker/request_path/ingress.h"
 #include "worker/request_path/request_table.h"
 
 #include <atomic>
@@ -16,31 +17,30 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace understudy::worker {
 
 /// All members on the loop's thread, except those of EngineSink.
-class RequestPath final : public engine::EngineSink {
+class RequestPath final : public engine::EngineSink, public Endpoint {
  public:
   struct Options {
-    transport::DecodeLimits limits;
+    AdmissionRules rules;
     std::size_t open_streams_max = 20'000;
-    std::uint32_t dp_size = 1;
   };
   RequestPath(transport::Loop& loop,
-              transport::NatsClient& nats,
+              Ingress& ingress,
               engine::Engine& engine,
-              LoadPublisher& load,
+              EventSide& events,
               Metrics& metrics,
+              NativeMetrics& native,
               const Clock& clock,
               Options options);
 
   /// Requests to `subject` go to the ranks `first_rank` .. + dp size - 1.
   void AddWorker(const std::string& subject, std::uint32_t first_rank, EndpointProbe* probe);
 
-  void OnRequest(const transport::NatsMessage& message);
+  void Serve(const IncomingRequest& request) override;
 
   // engine threads
   void OnKvEvents(std::vector<engine::KvEvent> events) override;
@@ -55,12 +55,6 @@ class RequestPath final : public engine::EngineSink {
   /// Closes what is still open, without complete_final, so that frontends migrate it.
   void CloseAll();
 
-  struct WorkerCounts {
-    std::string subject;
-    std::uint64_t requests = 0, errors = 0;
-    std::uint64_t processing_ns = 0;
-  };
-  [[nodiscard]] const std::vector<WorkerCounts>& counts() const { return counts_; }
   struct StreamSummary {
     std::string context_id;
     std::uint32_t worker = 0, dp_rank = 0, prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0,
@@ -74,20 +68,13 @@ class RequestPath final : public engine::EngineSink {
   struct Worker {
     std::uint32_t first_rank = 0;
     std::uint32_t next_rank = 0;  // round robin for requests without a rank
+    std::uint32_t entry = 0;      // of the ingress
     EndpointProbe* probe = nullptr;
   };
 
-  void Serve(std::uint32_t worker,
-             const transport::NatsMessage& message,
-             const transport::RequestControl& control,
-             std::string_view body,
-             TimePoint received);
+  void NoteReplayMiss(ReplayMiss miss, const transport::RequestControl& control);
   void WakeEngineSoon();
-  void Ack(const transport::NatsMessage& message, std::string_view text);
-  void RefuseForLoad(std::uint32_t worker,
-                     const transport::NatsMessage& message,
-                     const transport::RequestControl& control,
-                     RankIndex rank);
+  void RefuseForLoad(const IncomingRequest& request, RankIndex rank);
   void RefuseInBand(std::uint32_t worker,
                     const transport::RequestControl& control,
                     const Refusal& refusal);
@@ -100,29 +87,31 @@ class RequestPath final : public engine::EngineSink {
                          const engine::PassBatch& batch);
   void AppendData(OpenStream& stream);
   void FinishStream(OpenStream& stream);
+  void RecordTokens(OpenStream& stream, TimePoint now);
+  void RecordCompletion(OpenStream& stream);
   void CloseStream(OpenStream& stream);
   void FlushDirty();
   void Ended();
   double SecondsSince(TimePoint start) const;
 
   transport::Loop& loop_;
-  transport::NatsClient& nats_;
+  Ingress& ingress_;
   engine::Engine& engine_;
-  LoadPublisher& load_;
+  EventSide& events_;
   Metrics& metrics_;
+  NativeMetrics& native_;
   const Clock& clock_;
   Options options_;
   RequestTable table_;
   std::atomic<int> batches_posted_{
       0};  // by engine threads, not applied yet; the engine bounds what it has under way
   std::vector<Worker> workers_;
-  std::vector<WorkerCounts> counts_;
-  std::unordered_map<std::string, std::uint32_t> by_subject_;
   std::vector<OpenStream*> dirty_;
   std::string scratch_;
   std::function<void()> on_idle_;
   int batches_unflushed_ = 0;
   bool load_refused_ = false;
+  bool no_table_said_ = false, unknown_key_said_ = false;
   bool wake_posted_ = false;
   RankIndex refused_rank_{};
 };

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -27,6 +28,7 @@ struct OpenStream {
   };
   State state = State::kFree;
   bool dirty = false;  ///< appended since the last flush
+  bool timed = false;  ///< its times go into the native metrics
   transport::PayloadCodec codec = transport::PayloadCodec::kJson;
   std::uint32_t slot = 0, generation = 0;
   std::uint32_t worker = 0;
@@ -35,6 +37,8 @@ struct OpenStream {
   std::uint64_t response_bytes = 0;  ///< bodies of data frames
   std::uint64_t appended_bytes = 0;  ///< everything given to `response`
   TimePoint started{};
+  std::optional<TimePoint> last_token{};  ///< when tokens were handed over last
+  std::uint32_t unrecorded_tokens = 0;    ///< since then
   std::string context_id;
   std::unique_ptr<transport::ResponseStream> response;
 };

@@ -42,7 +42,7 @@ std::string RandomId() {
   return id;
 }
 
-Json EndpointInfo(const RequestPath::WorkerCounts& endpoint) {
+Json EndpointInfo(const EndpointCounts& endpoint) {
   auto name = endpoint.subject;
   std::replace(name.begin(), name.end(), '.', '-');
   return {{"name", name}, {"subject", endpoint.subject}};
@@ -62,7 +62,7 @@ std::string ServiceName(const std::string& ns, const std::string& component) {
 
 std::string ServiceReply(const std::string& verb,
                          const ServiceIdentity& identity,
-                         const std::vector<RequestPath::WorkerCounts>& endpoints) {
+                         const std::vector<EndpointCounts>& endpoints) {
   auto lower = verb;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
@@ -105,7 +105,7 @@ std::string ServiceReply(const std::string& verb,
 
 void ServeServiceInfo(transport::NatsClient& nats,
                       ServiceIdentity identity,
-                      std::function<std::vector<RequestPath::WorkerCounts>()> endpoints) {
+                      std::function<std::vector<EndpointCounts>()> endpoints) {
   const auto name = ServiceName(identity.ns, identity.component);
   for (const std::string verb : {"PING", "INFO", "STATS"}) {
     for (const auto& subject : {"$SRV." + verb,

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "understudy/transport/nats.h"
-#include "worker/request_path/request_path.h"
+#include "worker/request_path/ingress.h"
 
 #include <functional>
 #include <string>
@@ -26,10 +26,10 @@ struct ServiceIdentity {
 /// `verb` is PING, INFO or STATS. JSON text.
 [[nodiscard]] std::string ServiceReply(const std::string& verb,
                                        const ServiceIdentity& identity,
-                                       const std::vector<RequestPath::WorkerCounts>& endpoints);
+                                       const std::vector<EndpointCounts>& endpoints);
 /// Subscribes to the three levels of each verb; `endpoints` is asked at each reply.
 void ServeServiceInfo(transport::NatsClient& nats,
                       ServiceIdentity identity,
-                      std::function<std::vector<RequestPath::WorkerCounts>()> endpoints);
+                      std::function<std::vector<EndpointCounts>()> endpoints);
 
 }  // namespace understudy::worker

@@ -1,8 +1,11 @@
 #include "plugin/mocker/config/engine_setup.h"
 
 #include "plugin/mocker/config/options.h"
+#include "plugin/mocker/perf_model/load.h"
 #include "plugin/mocker/policy/trtllm_policy.h"
 #include "plugin/mocker/policy/vllm_policy.h"
+
+#include <utility>
 
 namespace understudy::mocker {
 
@@ -21,7 +24,9 @@ Result<std::unique_ptr<EngineSetup>> EngineSetup::New(const MockerOptions& optio
   UNDERSTUDY_TRY_STATUS(ValidateOptions(options));
   std::unique_ptr<EngineSetup> setup(new EngineSetup());
   setup->policy_ = NewPolicy(options.engine_type);
-  setup->perf_model_ = std::make_unique<PolynomialModel>();
+  UNDERSTUDY_TRY(LoadedPerfModel loaded, LoadPerfModel(options));
+  setup->perf_model_ = std::move(loaded.model);
+  setup->warnings_ = std::move(loaded.warnings);
   setup->config_ = MakeSchedulerConfig(options);
   setup->config_.policy = setup->policy_.get();
   setup->config_.perf_model = setup->perf_model_.get();

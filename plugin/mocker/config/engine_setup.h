@@ -8,6 +8,8 @@
 #include "understudy/mocker/mocker_options.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -23,6 +25,9 @@ class EngineSetup {
   /// For tests that look at more than an engine shows. Before any rank exists.
   [[nodiscard]] SchedulerConfig& mutable_config() { return config_; }
 
+  /// One line each: what of the options was ignored or replaced. For the operator's log at start.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+
   EngineSetup(const EngineSetup&) = delete;
   EngineSetup& operator=(const EngineSetup&) = delete;
 
@@ -32,6 +37,7 @@ class EngineSetup {
   std::unique_ptr<SchedulingPolicy> policy_;
   std::unique_ptr<PerfModel> perf_model_;
   SchedulerConfig config_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace understudy::mocker

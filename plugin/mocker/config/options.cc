@@ -1,8 +1,9 @@
 #include "plugin/mocker/config/options.h"
 
+#include "plugin/mocker/config/ranges.h"
+#include "plugin/mocker/config/value_text.h"
+
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <string>
 #include <thread>
 
@@ -14,61 +15,31 @@ constexpr std::uint32_t kRankCountMax = 1U << 20U;
 constexpr std::uint64_t kBlocksMax = 0xFFFFFFFEU;  // slots are numbered in 32 bits
 constexpr std::uint32_t kBlockSizeMax = 1U << 20U;
 constexpr std::uint32_t kThreadCountMax = 256;
+constexpr std::uint64_t kKvBytesPerTokenMax = 1ULL << 40U;
+constexpr std::size_t kDraftsMax = 5;
 constexpr double kStartupTimeMaxS = 1e6;
 
-const std::string kPrefix = "Failed to validate MockEngineArgs: ";
-
-/// The reference prints the limit and the value in either order; we always print the limit first.
-std::string RangeText(const std::string& field, const std::string& min, const std::string& value) {
-  return kPrefix + field + ": Validation error: range [{\"min\": Number(" + min +
-         "), \"value\": Number(" + value + ")}]";
+Status CheckSglang(const MockerOptions& options) {
+  const SglangOptions& sglang = options.sglang;
+  // The reference declares these ranges and does not check them: with 0 no request is ever
+  // admitted.
+  UNDERSTUDY_TRY_STATUS(AtLeastOne("sglang.max_prefill_tokens", sglang.max_prefill_tokens));
+  UNDERSTUDY_TRY_STATUS(AtLeastOne("sglang.chunked_prefill_size", sglang.chunked_prefill_size));
+  UNDERSTUDY_TRY_STATUS(AtLeastOne("sglang.clip_max_new_tokens", sglang.clip_max_new_tokens));
+  return NotNegative("sglang.schedule_conservativeness", sglang.schedule_conservativeness);
 }
 
-std::string FloatText(double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  for (int digits = 1; digits < 17;
-       ++digits) {  // the shortest text that reads back as the same number
-    char shorter[64];
-    std::snprintf(shorter, sizeof(shorter), "%.*g", digits, value);
-    if (std::stod(shorter) == value) {
-      std::snprintf(text, sizeof(text), "%s", shorter);
-      break;
-    }
-  }
-  const std::string out = text;
-  return out.find_first_of(".e") == std::string::npos ? out + ".0" : out;
-}
-
-Status AtLeastOne(const std::string& field, std::uint64_t value) {
-  if (value == 0) {
-    return Fail(Errc::kInvalidConfig, RangeText(field, "1", "0"));
-  }
-  return {};
-}
-
-Status AtMost(const std::string& field, std::uint64_t value, std::uint64_t max) {
-  if (value > max) {
-    return Fail(
-        Errc::kInvalidConfig,
-        field + " must be at most " + std::to_string(max) + ", got " + std::to_string(value));
-  }
-  return {};
-}
-
-Status NotNegative(const std::string& field, double value) {
-  if (!std::isfinite(value)) {
-    return Fail(Errc::kInvalidConfig, field + " must be finite and non-negative");
-  }
-  if (value < 0.0) {
-    return Fail(Errc::kInvalidConfig, RangeText(field, "0.0", FloatText(value)));
+Status CheckSpeculative(const SpeculativeOptions& speculative) {
+  UNDERSTUDY_TRY_STATUS(Between("aic_nextn", speculative.accept_rates.size(), 1, kDraftsMax));
+  for (const double rate : speculative.accept_rates) {
+    UNDERSTUDY_TRY_STATUS(BetweenZeroAndOne("aic_nextn_accept_rates", rate));
   }
   return {};
 }
 
 }  // namespace
 
-Status ValidateOptions(const MockerOptions& options) {
+Status CheckRanges(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(AtLeastOne("num_gpu_blocks", options.num_gpu_blocks));
   UNDERSTUDY_TRY_STATUS(AtLeastOne("max_num_seqs", options.max_num_seqs.value_or(1)));
   UNDERSTUDY_TRY_STATUS(
@@ -77,21 +48,72 @@ Status ValidateOptions(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(NotNegative("decode_speedup_ratio", options.decode_speedup_ratio));
   UNDERSTUDY_TRY_STATUS(AtLeastOne("dp_size", options.rank_count));
   UNDERSTUDY_TRY_STATUS(NotNegative("startup_time", options.startup_time.count()));
-  if (options.block_size == 0) {
-    return Fail(Errc::kInvalidConfig, kPrefix + "__all__: block_size must be greater than 0");
+  if (options.speculative) {
+    UNDERSTUDY_TRY_STATUS(CheckSpeculative(*options.speculative));
   }
-  if (options.block_size == 1) {
-    return Fail(Errc::kInvalidConfig, "vLLM/TRT-LLM block_size must be at least two");
+  UNDERSTUDY_TRY_STATUS(
+      NotNegative("kv_transfer_bandwidth", options.kv_transfer_bandwidth.value_or(0.0)));
+  if (options.reasoning) {
+    UNDERSTUDY_TRY_STATUS(
+        NotNegative("reasoning.thinking_ratio", options.reasoning->thinking_ratio));
   }
-  if (options.startup_time.count() > kStartupTimeMaxS) {
-    return Fail(Errc::kInvalidConfig, "startup_time must be at most 1000000 seconds");
+  if (options.engine_type == EngineType::kSglang) {
+    UNDERSTUDY_TRY_STATUS(CheckSglang(options));
   }
+  UNDERSTUDY_TRY_STATUS(NotAbove("startup_time", options.startup_time.count(), kStartupTimeMaxS));
   UNDERSTUDY_TRY_STATUS(AtMost("num_gpu_blocks", options.num_gpu_blocks, kBlocksMax));
   UNDERSTUDY_TRY_STATUS(AtMost("block_size", options.block_size, kBlockSizeMax));
-  UNDERSTUDY_TRY_STATUS(AtMost("the number of ranks", options.rank_count, kRankCountMax));
+  UNDERSTUDY_TRY_STATUS(AtMost("dp_size", options.rank_count, kRankCountMax));
+  UNDERSTUDY_TRY_STATUS(
+      AtMost("kv_bytes_per_token", options.kv_bytes_per_token.value_or(0), kKvBytesPerTokenMax));
   UNDERSTUDY_TRY_STATUS(
       AtMost("the number of engine threads", options.thread_count, kThreadCountMax));
   return AtLeastOne("waiting_requests_max", options.waiting_requests_max);
+}
+
+Status CheckBlockSize(const MockerOptions& options) {
+  if (options.block_size == 0) {
+    return CombinationError("block_size must be greater than 0");
+  }
+  if (options.block_size == 1 && options.engine_type != EngineType::kSglang) {
+    return Fail(Errc::kInvalidConfig, "vLLM/TRT-LLM block_size must be at least two, got 1");
+  }
+  return {};
+}
+
+Status CheckPages(const MockerOptions& options) {
+  if (options.engine_type != EngineType::kSglang) {
+    return {};
+  }
+  const auto at_least_a_page = [&options](const char* field, std::uint64_t tokens) -> Status {
+    if (tokens < options.block_size) {
+      return Fail(Errc::kInvalidConfig,
+                  std::string(field) + " must be at least block_size, got " +
+                      std::to_string(tokens) +
+                      " and block_size=" + std::to_string(options.block_size));
+    }
+    return {};
+  };
+  UNDERSTUDY_TRY_STATUS(
+      at_least_a_page("sglang.max_prefill_tokens", options.sglang.max_prefill_tokens));
+  return at_least_a_page("sglang.chunked_prefill_size", options.sglang.chunked_prefill_size);
+}
+
+Status CheckDecodeSpeedup(const MockerOptions& options) {
+  if (options.speculative && options.decode_speedup_ratio != 1.0) {
+    return CombinationError(
+        "aic_nextn requires decode_speedup_ratio=1.0 because MTP output acceleration is modeled by "
+        "burst sampling, got " +
+        PlainNumber(options.decode_speedup_ratio));
+  }
+  return {};
+}
+
+Status ValidateOptions(const MockerOptions& options) {
+  UNDERSTUDY_TRY_STATUS(CheckRanges(options));
+  UNDERSTUDY_TRY_STATUS(CheckBlockSize(options));
+  UNDERSTUDY_TRY_STATUS(CheckDecodeSpeedup(options));
+  return CheckPages(options);
 }
 
 SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
@@ -105,11 +127,14 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.kv_events = options.kv_events && options.enable_prefix_caching &&
                      options.worker_type != WorkerType::kDecode;
   config.strict_reference = options.strict_reference;
+  config.collect_stats = options.pass_stats;
   config.preemption = options.preemption_mode;
   config.worker_type = options.worker_type;
   config.speedup_ratio = options.speedup_ratio;
   config.decode_speedup_ratio = options.decode_speedup_ratio;
   config.engine_type = options.engine_type;
+  config.semantics = SemanticsOf(options.semantics, options.engine_type);
+  config.model_len_max = options.max_model_len.value_or(0);
   config.sglang = options.sglang;
   config.speculative = options.speculative;
   config.reasoning = options.reasoning;

@@ -7,8 +7,17 @@
 
 namespace understudy::mocker {
 
-/// kInvalidConfig, one line, the reference's text where it has one.
+/// All checks below. kInvalidConfig, one line, the reference's text where it has one.
 [[nodiscard]] Status ValidateOptions(const MockerOptions& options);
+
+/// Each value by itself.
+[[nodiscard]] Status CheckRanges(const MockerOptions& options);
+/// Blocks can hold a sequence; only SGLang's pages may be single tokens.
+[[nodiscard]] Status CheckBlockSize(const MockerOptions& options);
+/// Speculative decoding has no decode speedup beside it.
+[[nodiscard]] Status CheckDecodeSpeedup(const MockerOptions& options);
+/// A pass of SGLang can take a page.
+[[nodiscard]] Status CheckPages(const MockerOptions& options);
 
 /// `options` are valid. Policy and model are left to the caller.
 [[nodiscard]] SchedulerConfig MakeSchedulerConfig(const MockerOptions& options);

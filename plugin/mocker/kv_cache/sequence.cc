@@ -52,11 +52,12 @@ void Sequence::MakeBlocks(std::uint64_t output_max) {
 }
 
 bool Sequence::CompleteLast() {
-  if (blocks_.empty() || blocks_.back().full) {
+  if (blocks_.empty() || blocks_.back().full || !NextOpensBlock()) {
     return false;
   }
+  LogicalBlock& last = blocks_.back();
+  last.full = true;
   if (hashed_) {
-    LogicalBlock& last = blocks_.back();
     last.tokens_hash = HashTokens(tail_);
     last.hash = ChainHash(blocks_.size() == 1 ? nullptr : &blocks_[blocks_.size() - 2].hash,
                           last.tokens_hash);

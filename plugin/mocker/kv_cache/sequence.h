@@ -2,7 +2,7 @@
 // last, partial one.
 #pragma once
 
-#include "plugin/mocker/kv_cache/block_pool.h"
+#include "plugin/mocker/kv_cache/kv_pool.h"
 
 #include <cstdint>
 #include <span>
@@ -11,8 +11,7 @@
 namespace understudy::mocker {
 
 /// Prompt tokens are kept until they are hashed, output tokens until their block is promoted: after
-/// that only the hashes matter. A partial block becomes full one token late, when the first token
-/// of the next block comes. Source: dynamo-mocker 1.3.0 sequence.rs, `push`.
+/// that only the hashes matter. Source: dynamo-mocker 1.3.0 sequence.rs, `push`.
 class Sequence {
  public:
   /// Starts over with `prompt`. `hashed` false: prefix caching is off, blocks need no names.
@@ -26,8 +25,8 @@ class Sequence {
   /// True if the next token is the first of a new block.
   [[nodiscard]] bool NextOpensBlock() const { return fill_ == block_size_; }
 
-  /// The next token opens a block while the last block is partial: gives that one its hashes for
-  /// BlockPool::Promote. Returns false if there is nothing to complete.
+  /// The last block holds all its tokens and is still partial: makes it a full one, with its
+  /// hashes, for KvPool::Publish. Returns false if there is nothing to complete.
   bool CompleteLast();
 
   /// Appends a partial block without a slot / takes it back.

@@ -1,6 +1,7 @@
 // What other threads ask of an engine thread.
 #pragma once
 
+#include "plugin/mocker/handoff/command.h"
 #include "understudy/engine/types.h"
 
 #include <chrono>
@@ -47,6 +48,8 @@ struct DumpCommand {
   std::shared_ptr<DumpCollector> reply;  ///< shared: the asker may have given up waiting
 };
 
-using Command = std::variant<engine::Request, CancelCommand, DumpCommand>;
+/// A hand-off's command is kept elsewhere: it is rare, and would make all the others larger.
+using Command =
+    std::variant<engine::Request, CancelCommand, DumpCommand, std::unique_ptr<handoff::Command>>;
 
 }  // namespace understudy::mocker

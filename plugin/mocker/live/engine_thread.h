@@ -49,6 +49,11 @@ class EngineThread {
   }
   bool Push(CancelCommand cancel) { return mailbox_.PushReserved(Command(cancel)); }
   bool Push(DumpCommand dump) { return mailbox_.PushReserved(Command(std::move(dump))); }
+  /// What brings a request is as bounded as requests are, the rest relieves the rank.
+  [[nodiscard]] bool Push(std::unique_ptr<handoff::Command> command) {
+    return command->Submits() ? mailbox_.Push(Command(std::move(command)))
+                              : mailbox_.PushReserved(Command(std::move(command)));
+  }
 
   /// Ends the thread after the round it is in; waits for it. Idempotent, one thread at a time.
   void Stop();

@@ -3,6 +3,7 @@
 #include "plugin/mocker/config/engine_setup.h"
 #include "plugin/mocker/config/options.h"
 #include "plugin/mocker/live/engine_thread.h"
+#include "plugin/mocker/live/mocker_handoffs.h"
 
 #include <atomic>
 #include <mutex>
@@ -19,7 +20,20 @@ constexpr std::chrono::milliseconds kDumpWaitMax(1000);
 /// here.
 constexpr std::size_t kPromptTokensMax = std::size_t{1} << 31U;
 
-class MockerEngine final : public engine::Engine {
+engine::TransferTiming TimingOf(const MockerOptions& options) {
+  engine::TransferTiming timing;
+  timing.mode = options.kv_transfer_timing == TransferTiming::kFullPrompt
+                    ? engine::TransferTiming::Mode::kFullPrompt
+                    : engine::TransferTiming::Mode::kDestinationMissing;
+  timing.kv_bytes_per_token = options.kv_bytes_per_token;
+  // 0 means no delay. Dynamo 1.3.0 sends it as it is, and refuses it at the other end.
+  if (options.kv_transfer_bandwidth.value_or(0.0) > 0.0) {
+    timing.bandwidth_gb_s = options.kv_transfer_bandwidth;
+  }
+  return timing;
+}
+
+class MockerEngine final : public engine::Engine, public handoff::CommandPort {
  public:
   MockerEngine(const MockerOptions& options,
                std::unique_ptr<const EngineSetup> setup,
@@ -58,15 +72,28 @@ class MockerEngine final : public engine::Engine {
     }
   }
   void Cancel(RequestId id, RankIndex rank) override;
+  [[nodiscard]] engine::Handoffs* OpenHandoffs(engine::Post post) override {
+    handoffs_ = std::make_shared<MockerHandoffs>(traits_.rank_count,
+                                                 TimingOf(options_),
+                                                 static_cast<handoff::CommandPort&>(*this),
+                                                 std::move(post));
+    return handoffs_.get();
+  }
   [[nodiscard]] std::string DumpState() override;
   void Stop() override;
 
  private:
+  [[nodiscard]] bool Running() const override { return running_.load(std::memory_order_acquire); }
+  [[nodiscard]] Status Send(handoff::Command command) override;
+  void CancelRequest(RequestId id, RankIndex rank) override { Cancel(id, rank); }
+
   [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) {
     return *threads_[Value(rank) % threads_.size()];
   }
   [[nodiscard]] Status Check(const engine::Request& request) const;
   [[nodiscard]] Status Take(engine::Request request, bool quiet);
+  [[nodiscard]] Status TakeBound(RankIndex rank);
+  [[nodiscard]] tl::unexpected<Error> NotPushed() const;
 
   const MockerOptions options_;
   const Clock& clock_;
@@ -77,6 +104,7 @@ class MockerEngine final : public engine::Engine {
   bool started_ = false;
   std::atomic<bool> running_{false};
   std::vector<std::unique_ptr<EngineThread>> threads_;
+  std::shared_ptr<MockerHandoffs> handoffs_;  ///< shared with what is on its way to their thread
 };
 
 Status MockerEngine::Start(engine::EngineSink& sink) {
@@ -105,19 +133,44 @@ Status MockerEngine::Take(engine::Request request, bool quiet) {
   }
   UNDERSTUDY_TRY_STATUS(Check(request));
   const RankIndex rank = request.rank;
-  if (!bound_.Take(rank)) {
-    return Fail(Errc::kOverloaded,
-                "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) +
-                    " waiting requests");
-  }
+  UNDERSTUDY_TRY_STATUS(TakeBound(rank));
   auto& thread = ThreadOf(rank);
   const bool pushed =
       quiet ? thread.PushQuietly(std::move(request)) : thread.Push(std::move(request));
   if (!pushed) {
     bound_.GiveBack(rank, 1);
-    return running_.load(std::memory_order_acquire)
-               ? Fail(Errc::kOverloaded, "the engine's mailbox is full")
-               : Fail(Errc::kUnavailable, "the engine is not running");
+    return NotPushed();
+  }
+  return {};
+}
+
+Status MockerEngine::TakeBound(RankIndex rank) {
+  if (!bound_.Take(rank)) {
+    return Fail(Errc::kOverloaded,
+                "rank " + std::to_string(Value(rank)) + " has " + std::to_string(bound_.max()) +
+                    " waiting requests");
+  }
+  return {};
+}
+
+tl::unexpected<Error> MockerEngine::NotPushed() const {
+  return Running() ? Fail(Errc::kOverloaded, "the engine's mailbox is full")
+                   : Fail(Errc::kUnavailable, "the engine is not running");
+}
+
+Status MockerEngine::Send(handoff::Command command) {
+  if (!Running()) {
+    return Fail(Errc::kUnavailable, "the engine is not running");
+  }
+  const RankIndex rank = command.rank;
+  const bool submits = command.Submits();
+  if (submits) {
+    UNDERSTUDY_TRY_STATUS(Check(command.request));
+    UNDERSTUDY_TRY_STATUS(TakeBound(rank));
+  }
+  if (!ThreadOf(rank).Push(std::make_unique<handoff::Command>(std::move(command)))) {
+    bound_.GiveBack(rank, submits ? 1 : 0);
+    return NotPushed();
   }
   return {};
 }
@@ -176,12 +229,20 @@ void MockerEngine::Stop() {
   for (auto& thread : threads_) {
     thread->Stop();
   }
+  if (handoffs_) {
+    handoffs_->EngineStopped();
+  }
 }
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Engine>> NewMockerEngine(MockerOptions options, const Clock& clock) {
+Result<std::unique_ptr<engine::Engine>> NewMockerEngine(MockerOptions options,
+                                                        const Clock& clock,
+                                                        std::vector<std::string>* warnings) {
   UNDERSTUDY_TRY(auto setup, EngineSetup::New(options));
+  if (warnings != nullptr) {
+    *warnings = setup->warnings();
+  }
   return std::make_unique<MockerEngine>(options, std::move(setup), clock);
 }
 

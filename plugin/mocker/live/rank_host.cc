@@ -17,6 +17,17 @@ void Append(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
 }
 
+engine::ForwardPass ForwardPassOf(RankIndex rank, const PassOutput& pass) {
+  return {rank,
+          pass.duration(),
+          pass.stats.prefill,
+          pass.stats.prefill_tokens,
+          pass.stats.prefill_kv_tokens,
+          pass.stats.decode,
+          pass.stats.queued_prefill,
+          pass.stats.queued_decode};
+}
+
 /// Returns a batch's weight to the budget when the batch is destroyed, on whatever thread that is.
 class Credit {
  public:
@@ -36,7 +47,7 @@ class Credit {
 }  // namespace
 
 RankHost::RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound)
-    : share_(share), bound_(bound) {
+    : share_(share), pass_stats_(config.collect_stats), bound_(bound) {
   ranks_.reserve((share.rank_count - share.first + share.stride - 1) / share.stride);
   for (std::uint32_t rank = share.first; rank < share.rank_count; rank += share.stride) {
     ranks_.emplace_back(config, RankIndex{rank});
@@ -57,10 +68,15 @@ void RankHost::Apply(Command command) {
   } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
     Rank& rank = RankOf(cancel->rank);
     if (rank.scheduler->Cancel(cancel->id)) {
+      if (desk_) {
+        CancelledForHandoffs(rank, cancel->id);
+      }
       UpdateBound(rank);
       UpdateLoad(rank);
       Want(rank);  // what waited for the freed blocks may start now
     }
+  } else if (auto* of_handoff = std::get_if<std::unique_ptr<handoff::Command>>(&command)) {
+    ApplyHandoff(std::move(*of_handoff));
   } else {
     std::get<DumpCommand>(command).reply->Add(Dump());
   }
@@ -114,7 +130,7 @@ void RankHost::StartPass(Rank& rank, TimePoint at) {
   rank.scheduler->RunPass(pass);
   UpdateBound(rank);
   if (!pass.events_at_end) {
-    TakeEvents(pass);
+    TakeEvents(pass.events);
   }
   if (!pass.progressed) {
     outputs_.push_back(
@@ -125,11 +141,11 @@ void RankHost::StartPass(Rank& rank, TimePoint at) {
   due_.push({rank.pass_end, static_cast<std::uint32_t>(&rank - ranks_.data())});
 }
 
-void RankHost::TakeEvents(PassOutput& pass) {
-  for (const engine::KvEvent& event : pass.events) {
+void RankHost::TakeEvents(std::vector<engine::KvEvent>& events) {
+  for (const engine::KvEvent& event : events) {
     weight_ += static_cast<std::int64_t>(event.blocks.size());
   }
-  Append(events_, pass.events);
+  Append(events_, events);
 }
 
 void RankHost::EndPass(Rank& rank, TimePoint now) {
@@ -139,11 +155,17 @@ void RankHost::EndPass(Rank& rank, TimePoint now) {
     batch_.outputs.reserve(outputs_last_);
   }
   if (pass->events_at_end) {
-    TakeEvents(*pass);
+    TakeEvents(pass->events);
   }
   Append(batch_.admissions, pass->admissions);
   Append(batch_.outputs, pass->outputs);
   Append(batch_.failures, pass->failures);
+  if (pass_stats_) {
+    batch_.passes.push_back(ForwardPassOf(rank.index, *pass));
+  }
+  if (desk_ && !desk_->empty()) {
+    EndPassOfHandoffs(rank, *pass);
+  }
   UpdateLoad(rank);
   if (outputs_.size() < kOutputsKeptMax && pass->outputs.capacity() <= kOutputCapacityKept) {
     outputs_.push_back(std::move(pass));
@@ -184,8 +206,8 @@ void RankHost::Flush() {
   if (!events_.empty()) {
     sink_->OnKvEvents(std::exchange(events_, {}));
   }
-  if (batch_.loads.empty()) {
-    return;  // every pass and every command that changed something has left a load
+  if (batch_.loads.empty() && batch_.handoffs.empty()) {
+    return;  // every pass and every command that changed something has left one of them
   }
   outputs_last_ = batch_.outputs.size();
   weight_ += static_cast<std::int64_t>(outputs_last_);

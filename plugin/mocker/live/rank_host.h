@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plugin/mocker/live/command.h"
+#include "plugin/mocker/live/handoff_desk.h"
 #include "plugin/mocker/live/waiting_bound.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "understudy/base/clock.h"
@@ -90,12 +91,32 @@ class RankHost {
   void StartWanted(TimePoint now);
   void StartPass(Rank& rank, TimePoint at);
   void EndPass(Rank& rank, TimePoint now);
-  void TakeEvents(PassOutput& pass);
+  void TakeEvents(std::vector<engine::KvEvent>& events);
   void UpdateBound(Rank& rank);
   void UpdateLoad(Rank& rank);
   [[nodiscard]] std::unique_ptr<PassOutput> NewOutput();
 
+  // rank_handoffs.cc
+  void ApplyHandoff(std::unique_ptr<handoff::Command> command);
+  void Execute(Rank& rank, handoff::Command& command, bool in_pass);
+  [[nodiscard]] Result<engine::HandoffOutcome> Run(Rank& rank,
+                                                   handoff::Command& command,
+                                                   bool in_pass);
+  [[nodiscard]] Result<engine::HandoffOutcome> Submit(Rank& rank,
+                                                      handoff::Command& command,
+                                                      HandoffDesk::End end,
+                                                      bool in_pass);
+  void EndPassOfHandoffs(Rank& rank, const PassOutput& pass);
+  void CancelledForHandoffs(Rank& rank, RequestId id);
+  void RetryDestination(Rank& rank);
+  engine::HandoffSignal& NewSignal(const Rank& rank, engine::HandoffId handoff);
+  void Reply(const Rank& rank,
+             const handoff::Command& command,
+             const Result<engine::HandoffOutcome>& outcome);
+  void Notify(Rank& rank, const std::vector<HandoffNotice>& notices);
+
   const Share share_;
+  const bool pass_stats_;
   WaitingBound& bound_;
   engine::EngineSink* sink_ = nullptr;
   TimePoint ready_at_{};
@@ -111,6 +132,8 @@ class RankHost {
   std::uint64_t batch_number_ = 1;
   std::uint32_t rounds_ = 0;
   std::optional<TimePoint> unflushed_since_;
+  std::unique_ptr<HandoffDesk> desk_;  ///< from the first command of a hand-off on
+  CommandOutput command_output_;
   std::size_t outputs_last_ = 0;  ///< size of the batch before: room made for the next one
   /// Shared with the batches under way, which may outlive this object.
   std::shared_ptr<std::atomic<std::int64_t>> in_flight_ =

@@ -40,6 +40,7 @@ std::string RankHost::Dump() const {
   }
   Field(out, "thread", share_.first);
   Field(out, "ranks_untouched", untouched);
+  Field(out, "handoffs", desk_ ? desk_->size() : 0U);
   Field(out,
         "output_in_flight",
         static_cast<std::uint64_t>(in_flight_->load(std::memory_order_relaxed)));

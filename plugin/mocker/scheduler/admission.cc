@@ -9,13 +9,17 @@ void Scheduler::ScheduleRunning() {
   // By position, as the original does: when a preempted request leaves from the front, the next one
   // in line is passed over.
   for (std::size_t i = 0; i < running_.size() && budget_ > 0;) {
+    if (requests_[running_[i]].status != State::kRunning) {
+      ++i;  // it ended in this very pass
+      continue;
+    }
     switch (SchedulePart(running_[i], nullptr)) {
       case Scheduled::kYes:
         ++i;
         break;
       case Scheduled::kBlocked:
         return;
-      case Scheduled::kSelfPreempted:
+      case Scheduled::kGone:
         break;
     }
   }
@@ -24,21 +28,27 @@ void Scheduler::ScheduleRunning() {
 void Scheduler::AdmitWaiting() {
   const std::uint64_t running_max = config_.running_max == 0 ? UINT64_MAX : config_.running_max;
   while (!preempted_any_ && running_count_ < running_max) {
-    const std::uint32_t index = NextCandidate();
+    std::uint32_t index = NextCandidate();
     if (index == kNoIndex) {
       return;
     }
-    RequestState& request = requests_[index];
-    if (Rejects(request)) {
+    if (Rejects(requests_[index])) {
       EndWithout(index, engine::OutputKind::kRejected, {});
       continue;
     }
+    RequestState& request = requests_[index];
     request.sequence.MakeBlocks(request.length_max - request.prompt_length);
     PrefixCost cost;
     if (!IsPrebuilt(request)) {
       cost = CostOf(request);
       if (!Fits(request, cost)) {
-        return;  // nobody overtakes the head
+        // Nobody overtakes the head, but for prompts that have their blocks: the head may wait for
+        // what they hold, and then both would wait for ever.
+        index = config_.strict_reference ? kNoIndex : FirstPrebuilt();
+        if (index == kNoIndex) {
+          return;
+        }
+        cost = {};
       }
     }
     if (SchedulePart(index, &cost) != Scheduled::kYes || (part_used_ == 0 && budget_ == 0)) {
@@ -48,12 +58,14 @@ void Scheduler::AdmitWaiting() {
 }
 
 std::uint32_t Scheduler::NextCandidate() const {
-  std::uint32_t index = waiting_.front();
-  if (!pending_.empty()) {
-    // A destination waits for room: only prompts that have theirs already may pass.
-    while (index != kNoIndex && !IsPrebuilt(requests_[index])) {
-      index = requests_[index].next;
-    }
+  // While a destination waits for room only prompts that have theirs already may pass.
+  return pending_.empty() ? waiting_.front() : FirstPrebuilt();
+}
+
+std::uint32_t Scheduler::FirstPrebuilt() const {
+  std::uint32_t index = prebuilt_ == 0 ? kNoIndex : waiting_.front();
+  while (index != kNoIndex && !IsPrebuilt(requests_[index])) {
+    index = requests_[index].next;
   }
   return index;
 }
@@ -63,42 +75,61 @@ bool Scheduler::IsPrebuilt(const RequestState& request) {
 }
 
 bool Scheduler::Rejects(const RequestState& request) const {
+  if (config_.model_len_max != 0 && request.prompt_length >= config_.model_len_max) {
+    return true;
+  }
   return request.status == State::kWaiting && !IsPrebuilt(request) &&
          config_.policy->Footprint(CandidateOf(request, {}), config_.block_size) >
              config_.blocks_total;
 }
 
-bool Scheduler::Fits(const RequestState& request, const PrefixCost& cost) const {
-  const SchedulingPolicy& policy = *config_.policy;
-  PoolView view{pool_.total(), pool_.active(), 0};
-  if (policy.CountsRunningToFinish()) {
-    for (const std::uint32_t index : running_) {
-      if (requests_[index].status == State::kRunning) {
-        view.running_to_finish +=
-            policy.Needed(CandidateOf(requests_[index], {}), config_.block_size);
+PoolView Scheduler::ViewOfPool() const {
+  PoolView view{pool_->total(), pool_->active(), 0};
+  if (!config_.policy->CountsRunningToFinish()) {
+    return view;
+  }
+  const auto add = [&](const RequestState& request) {
+    view.running_to_finish += config_.policy->Needed(CandidateOf(request, {}), config_.block_size);
+  };
+  for (const std::uint32_t index : running_) {
+    if (requests_[index].status == State::kRunning) {
+      add(requests_[index]);
+    }
+  }
+  if (reserved_ + prebuilt_ > 0) {
+    for (const RequestState& request : requests_) {
+      if (request.status == State::kReserved || IsPrebuilt(request)) {
+        add(request);
       }
     }
   }
-  return policy.Needed(CandidateOf(request, cost), config_.block_size) <= policy.Available(view);
+  return view;
+}
+
+bool Scheduler::Fits(const RequestState& request, const PrefixCost& cost) const {
+  const SchedulingPolicy& policy = *config_.policy;
+  return policy.Needed(CandidateOf(request, cost), config_.block_size) <=
+         policy.Available(ViewOfPool());
 }
 
 Scheduler::PrefixCost Scheduler::CostOf(const RequestState& request) const {
-  PrefixCost cost;
   if (!config_.prefix_caching) {
-    return cost;
+    return {};
   }
-  std::uint32_t parent = kNoIndex;
-  for (const LogicalBlock& block : request.sequence.blocks()) {
-    const std::uint32_t slot = block.full ? pool_.Find(parent, block.hash) : kNoIndex;
-    if (slot == kNoIndex) {
-      break;
+  const EngineSemantics& semantics = config_.semantics;
+  const std::uint64_t block = config_.block_size;
+  const KvPool::Prefix prefix = pool_->FindPrefix(request.sequence.blocks());
+  const std::uint64_t most =
+      semantics.reuses_generated_blocks ? request.length : request.prompt_length;
+  PrefixCost cost{std::min(prefix.blocks * block, most), std::min(prefix.active * block, most)};
+  if (semantics.recomputes_last_block && request.length < request.length_max) {
+    const std::uint64_t cap = request.length == 0 ? 0 : (request.length - 1) / block * block;
+    cost.cached = std::min(cost.cached, cap);
+    if (config_.speculative && cost.cached >= block) {
+      cost.cached -= block;
     }
-    parent = slot;
-    cost.cached += config_.block_size;
-    cost.active += pool_.IsActive(slot) ? config_.block_size : 0U;
+    cost.active = std::min({cost.active, cap, cost.cached});
   }
-  cost.cached = std::min(cost.cached, request.prompt_length);
-  cost.active = std::min(cost.active, request.prompt_length);
   return cost;
 }
 
@@ -129,7 +160,7 @@ Scheduler::Scheduled Scheduler::SchedulePart(std::uint32_t index, const PrefixCo
     return Scheduled::kBlocked;
   }
   std::uint64_t done = base + want;
-  switch (Allocate(index, done)) {
+  switch (Allocate(index, done, reused)) {
     case Allocated::kYes:
       request.computed = done;
       break;
@@ -139,8 +170,11 @@ Scheduler::Scheduled Scheduler::SchedulePart(std::uint32_t index, const PrefixCo
       }
       done = base;
       break;
-    case Allocated::kSelfPreempted:
-      return Scheduled::kSelfPreempted;
+    case Allocated::kGone:
+      return Scheduled::kGone;
+  }
+  if (!config_.semantics.slot_when_sampled) {
+    FinishPart(request, base, done);
   }
   request.pass = passes_;
   request.pass_used = part_used_ = done - base;
@@ -161,7 +195,19 @@ Scheduler::Scheduled Scheduler::SchedulePart(std::uint32_t index, const PrefixCo
   return Scheduled::kYes;
 }
 
-Scheduler::Allocated Scheduler::Allocate(std::uint32_t index, std::uint64_t target) {
+void Scheduler::FinishPart(RequestState& request, std::uint64_t before, std::uint64_t done) {
+  if (done == request.length) {
+    request.sequence.CompleteLast();
+  }
+  pool_->Publish(request.sequence.blocks(),
+                 before / config_.block_size,
+                 done / config_.block_size,
+                 output_->events);
+}
+
+Scheduler::Allocated Scheduler::Allocate(std::uint32_t index,
+                                         std::uint64_t target,
+                                         std::uint64_t reused) {
   RequestState& request = requests_[index];
   if (target <= request.allocated) {
     return Allocated::kYes;
@@ -170,7 +216,13 @@ Scheduler::Allocated Scheduler::Allocate(std::uint32_t index, std::uint64_t targ
   if (request.held < blocks.size()) {
     const std::uint64_t wanted = std::min<std::uint64_t>(
         (target + config_.block_size - 1) / config_.block_size, blocks.size());
-    while (wanted > request.held && !pool_.Use(blocks, request.held, wanted, output_->events)) {
+    const std::uint64_t known = reused / config_.block_size;
+    while (wanted > request.held &&
+           !pool_->Use(blocks, request.held, wanted, known, output_->events)) {
+      if (request.status == State::kRunning && OutgrewPool()) {
+        EndWithout(index, engine::OutputKind::kFailed, kOutgrewPool);
+        return Allocated::kGone;
+      }
       const std::uint32_t victim = PreemptOne();
       if (victim == kNoIndex) {
         return Allocated::kNoBlocks;
@@ -178,7 +230,7 @@ Scheduler::Allocated Scheduler::Allocate(std::uint32_t index, std::uint64_t targ
       preempted_any_ = true;
       UndoPart(requests_[victim]);
       if (victim == index) {
-        return Allocated::kSelfPreempted;
+        return Allocated::kGone;
       }
     }
     request.held = std::max(request.held, static_cast<std::uint32_t>(wanted));

@@ -3,18 +3,9 @@
 
 namespace understudy::mocker {
 
-namespace {
-
-constexpr const char* kOutgrewPool =
-    "Completion signal received before max tokens reached: the request alone exceeds the KV pool";
-
-}  // namespace
-
 void Scheduler::Decode() {
+  EndOutputless();
   CollectReady();
-  if (ready_.empty()) {
-    return;
-  }
   // Measured before the new tokens take blocks.
   const DecodeBatch batch = BatchOfReady();
   bool any = false;
@@ -28,19 +19,51 @@ void Scheduler::Decode() {
   }
 }
 
+void Scheduler::EndOutputless() {
+  if (outputless_ == 0) {
+    return;
+  }
+  for (const std::uint32_t index : running_) {
+    RequestState& request = requests_[index];
+    if (request.status == State::kRunning && request.prompt_length == request.length_max &&
+        request.computed >= request.length) {
+      output_->outputs.push_back({request.id, 0, engine::OutputKind::kDone});
+      ReleaseBlocks(request);
+      Retire(index);
+    }
+  }
+}
+
+bool Scheduler::IsCharged(const RequestState& request) const {
+  return !config_.semantics.first_token_free || config_.worker_type != WorkerType::kAggregated ||
+         accepts_ || request.length > request.prompt_length || request.pass != passes_ ||
+         request.pass_prompt == 0;
+}
+
 DecodeBatch Scheduler::BatchOfReady() const {
+  DecodeBatch batch{.requests = 0,
+                    .active_tokens = (pool_->active() - pool_->spare()) * config_.block_size,
+                    .context_tokens = 0,
+                    .total_tokens = pool_->total() * config_.block_size};
   std::uint64_t lengths = 0;
   for (const std::uint32_t index : ready_) {
-    lengths += requests_[index].length;
+    const RequestState& request = requests_[index];
+    if (IsCharged(request)) {
+      ++batch.requests;
+      lengths += request.length;
+    }
   }
-  return {.requests = ready_.size(),
-          .active_tokens = (pool_.active() - pool_.spare()) * config_.block_size,
-          .context_tokens = lengths / ready_.size(),
-          .total_tokens = pool_.total() * config_.block_size};
+  if (batch.requests > 0) {
+    batch.context_tokens = lengths / batch.requests;
+  }
+  if (config_.semantics.decode_time_by_length) {
+    batch.active_tokens = lengths;
+  }
+  return batch;
 }
 
 void Scheduler::AddDecodeTime(const DecodeBatch& batch) {
-  if (config_.worker_type != WorkerType::kPrefill) {
+  if (config_.worker_type != WorkerType::kPrefill && batch.requests > 0) {
     output_->decode = ScaledTime(config_.perf_model->DecodeMs(batch),
                                  config_.speedup_ratio * config_.decode_speedup_ratio,
                                  config_.strict_reference);
@@ -59,8 +82,12 @@ void Scheduler::CollectReady() {
 
 bool Scheduler::EmitToken(std::uint32_t index) {
   RequestState& request = requests_[index];
-  if (request.sequence.NextOpensBlock() && !OpenBlockFor(index)) {
-    return false;
+  if (request.sequence.NextOpensBlock()) {
+    if (!config_.semantics.slot_when_sampled) {
+      request.sequence.OpenBlock();  // gets its slot when the token is computed
+    } else if (!OpenBlockFor(index)) {
+      return false;
+    }
   }
   Emit(request, index);
   return true;
@@ -77,10 +104,10 @@ bool Scheduler::OpenBlockFor(std::uint32_t index) {
   RequestState& request = requests_[index];
   Sequence& sequence = request.sequence;
   if (sequence.CompleteLast()) {
-    pool_.Promote(sequence.blocks(), output_->events);
+    pool_->Publish(sequence.blocks(), request.held - 1, request.held, output_->events);
   }
   sequence.OpenBlock();
-  while (!pool_.Use(sequence.blocks(), request.held, request.held + 1, output_->events)) {
+  while (!pool_->Use(sequence.blocks(), request.held, request.held + 1, 0, output_->events)) {
     if (OutgrewPool()) {
       sequence.DropBlock();
       EndWithout(index, engine::OutputKind::kFailed, kOutgrewPool);

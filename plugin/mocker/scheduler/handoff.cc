@@ -5,6 +5,9 @@ namespace understudy::mocker {
 
 namespace {
 constexpr const char* kNoDestinations = "destination reservation is not supported for TRT-LLM";
+constexpr const char* kBeyondModel = "destination prompt must be shorter than max_model_len";
+constexpr const char* kNeverFinishes =
+    "TRT-LLM destination request exceeds the to-completion KV pool capacity";
 constexpr const char* kBeyondPool = "destination prompt exceeds the KV pool capacity";
 }  // namespace
 
@@ -39,13 +42,27 @@ bool Scheduler::ReleaseSource(RequestId id, CommandOutput& output) {
   return true;
 }
 
-Status Scheduler::ReserveDestination(engine::Request request, bool in_pass, CommandOutput& output) {
-  if (!config_.policy->TakesDestinations()) {
+Status Scheduler::CheckDestination(const engine::Request& request) const {
+  const SchedulingPolicy& policy = *config_.policy;
+  if (!policy.TakesDestinations() && !config_.semantics.trtllm_takes_destinations) {
     return Fail(Errc::kUnsupported, kNoDestinations);
   }
-  if ((request.prompt.size() + config_.block_size - 1) / config_.block_size >
-      config_.blocks_total) {
-    return Fail(Errc::kOverloaded, kBeyondPool);
+  if (config_.model_len_max != 0 && request.prompt.size() >= config_.model_len_max) {
+    return Fail(Errc::kOverloaded, kBeyondModel);
+  }
+  Candidate candidate{.length = request.prompt.size(),
+                      .prompt = request.prompt.size(),
+                      .output_max = request.output_tokens_max};
+  candidate.output_max = policy.OutputLimit(candidate, config_.blocks_total, config_.block_size);
+  if (policy.Footprint(candidate, config_.block_size) > config_.blocks_total) {
+    return Fail(Errc::kOverloaded, policy.TakesDestinations() ? kBeyondPool : kNeverFinishes);
+  }
+  return {};
+}
+
+Status Scheduler::ReserveDestination(engine::Request request, bool in_pass, CommandOutput& output) {
+  if (Status status = CheckDestination(request); !status) {
+    return status;
   }
   const std::uint32_t index = NewRequest(std::move(request));
   requests_[index].status = State::kPending;
@@ -68,22 +85,34 @@ void Scheduler::RetryDestination(CommandOutput& output) {
     return;  // it was refused, and nothing has been freed since
   }
   request.retry_at = capacity_changes_;
-  if (config_.running_max != 0 && running_count_ >= config_.running_max) {
-    return;
+  if ((config_.running_max == 0 || running_count_ < config_.running_max) &&
+      MakeRoom(request, output)) {
+    pending_.Remove(requests_, index);
+    request.status = State::kReserved;
+    ++reserved_;
   }
+}
+
+bool Scheduler::MakeRoom(RequestState& request, CommandOutput& output) {
   request.sequence.MakeBlocks(request.length_max - request.prompt_length);
   auto& blocks = request.sequence.blocks();
-  const std::uint64_t cached = CostOf(request).cached / config_.block_size;
-  if (!pool_.UsePrivately(blocks, output.events)) {
-    return;
+  std::uint64_t cached = 0;
+  if (!config_.policy->TakesDestinations()) {  // must be able to finish, whatever is cached
+    if (!Fits(request, {})) {
+      return false;
+    }
+  } else if (config_.prefix_caching) {
+    cached = pool_->FindPrefix(blocks).blocks;
   }
-  pending_.Remove(requests_, index);
-  request.status = State::kReserved;
+  if (!pool_->UsePrivately(blocks, cached, output.events)) {
+    return false;
+  }
   request.held = static_cast<std::uint32_t>(blocks.size());
-  ++reserved_;
+  request.allocated = request.prompt_length;
   output.notices.push_back({request.id,
                             HandoffNotice::Kind::kDestinationReserved,
                             (blocks.size() - cached) * config_.block_size});
+  return true;
 }
 
 bool Scheduler::ActivateDestination(RequestId id, CommandOutput& output) {
@@ -92,13 +121,18 @@ bool Scheduler::ActivateDestination(RequestId id, CommandOutput& output) {
     return false;
   }
   RequestState& request = requests_[index];
-  const std::uint64_t active_before = pool_.active();
-  pool_.Publish(request.sequence.blocks(), output.events);
+  const std::uint64_t active_before = pool_->active();
+  pool_->Publish(request.sequence.blocks(), 0, request.held, output.events);
   request.computed = request.allocated = request.prompt_length;
   request.status = State::kWaiting;
   --reserved_;
-  waiting_.PushBack(requests_, index);
-  capacity_changes_ += pool_.active() < active_before ? 1U : 0U;
+  ++prebuilt_;
+  if (config_.semantics.destination_keeps_its_place) {
+    waiting_.InsertByArrival(requests_, index);
+  } else {
+    waiting_.PushBack(requests_, index);
+  }
+  capacity_changes_ += pool_->active() < active_before ? 1U : 0U;
   RetryDestination(output);
   return true;
 }

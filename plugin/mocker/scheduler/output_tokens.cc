@@ -1,8 +1,11 @@
 #include "plugin/mocker/scheduler/output_tokens.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
+
+#include <xxhash.h>
 
 namespace understudy::mocker {
 
@@ -39,6 +42,7 @@ void OutputTokens::Assign(std::uint64_t seed,
                           std::uint64_t output_max,
                           const std::optional<ReasoningOptions>& reasoning) {
   random_ = seed;
+  name_.reset();
   planned_ = std::move(planned);
   thinking_length_ = 0;
   if (reasoning) {
@@ -46,6 +50,19 @@ void OutputTokens::Assign(std::uint64_t seed,
     start_token_ = reasoning->start_token;
     end_token_ = reasoning->end_token;
   }
+}
+
+void OutputTokens::NameHidden(std::uint64_t name) {
+  name_ = name;
+}
+
+std::uint32_t OutputTokens::NamedHidden(std::size_t index) const {
+  std::array<std::uint8_t, 24> bytes{};
+  for (std::size_t i = 0; i < 8; ++i) {
+    bytes[15 - i] = static_cast<std::uint8_t>(*name_ >> (8 * i));
+    bytes[16 + i] = static_cast<std::uint8_t>(std::uint64_t{index} >> (8 * i));
+  }
+  return static_cast<std::uint32_t>(XXH3_64bits(bytes.data(), bytes.size()));
 }
 
 OutputTokens::Token OutputTokens::Next(std::size_t index) {
@@ -57,6 +74,9 @@ OutputTokens::Token OutputTokens::Next(std::size_t index) {
   Token token{
       kVisibleTokenFirst + static_cast<std::uint32_t>(((drawn >> 32U) * kVisibleTokenKinds) >> 32U),
       static_cast<std::uint32_t>(drawn)};
+  if (name_) {
+    token.hidden = NamedHidden(index);
+  }
   if (thinking_length_ > 0 && (index == 0 || index + 1 == thinking_length_)) {
     token.visible = index == 0 ? start_token_ : end_token_;
   }

@@ -27,6 +27,10 @@ class OutputTokens {
               std::uint64_t output_max,
               const std::optional<ReasoningOptions>& reasoning);
 
+  /// The hidden ids follow from `name`, release 1.6's rule: the low half of XXH3-64 over the 16
+  /// bytes of a UUID with these low bits and the token's number. After Assign.
+  void NameHidden(std::uint64_t name);
+
   /// Token number `index`, counted from 0. Draws: to be called once for each, in order.
   [[nodiscard]] Token Next(std::size_t index);
 
@@ -39,7 +43,10 @@ class OutputTokens {
   [[nodiscard]] static std::uint64_t Mix(std::uint64_t value);
 
  private:
+  [[nodiscard]] std::uint32_t NamedHidden(std::size_t index) const;
+
   std::uint64_t random_ = 0;
+  std::optional<std::uint64_t> name_;
   std::vector<std::uint32_t> planned_;
   std::uint64_t thinking_length_ = 0;
   std::uint32_t start_token_ = 0;

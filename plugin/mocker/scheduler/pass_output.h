@@ -9,12 +9,7 @@
 
 namespace understudy::mocker {
 
-/// Population statistics of some lengths.
-struct LengthStats {
-  std::uint64_t count = 0;
-  std::uint64_t sum = 0;
-  double variance = 0.0;
-};
+using engine::LengthStats;
 
 /// Counts of one pass, in tokens. Source: dynamo-mocker 1.3.0 forward-pass snapshot; golden vectors
 /// pass_*.json, `fpm`.

@@ -22,6 +22,19 @@ void WaitingQueue::PushFront(std::vector<RequestState>& requests, std::uint32_t 
   ++size_;
 }
 
+void WaitingQueue::InsertByArrival(std::vector<RequestState>& requests, std::uint32_t index) {
+  std::uint32_t before = last_;
+  while (before != kNoIndex && requests[before].arrival > requests[index].arrival) {
+    before = requests[before].previous;
+  }
+  const std::uint32_t after = before == kNoIndex ? first_ : requests[before].next;
+  requests[index].previous = before;
+  requests[index].next = after;
+  (before == kNoIndex ? first_ : requests[before].next) = index;
+  (after == kNoIndex ? last_ : requests[after].previous) = index;
+  ++size_;
+}
+
 void WaitingQueue::Remove(std::vector<RequestState>& requests, std::uint32_t index) {
   const RequestState& request = requests[index];
   (request.previous == kNoIndex ? first_ : requests[request.previous].next) = request.next;
@@ -58,12 +71,21 @@ std::uint32_t Scheduler::NewRequest(engine::Request request) {
   state.muted = state.source = state.destination = false;
   Candidate candidate = CandidateOf(state, {});
   candidate.output_max = request.output_tokens_max;
+  if (config_.model_len_max > state.prompt_length) {
+    candidate.output_max =
+        std::min(candidate.output_max, config_.model_len_max - state.prompt_length);
+  }
   state.length_max = state.prompt_length + config_.policy->OutputLimit(
                                                candidate, config_.blocks_total, config_.block_size);
+  outputless_ += state.length_max == state.prompt_length ? 1U : 0U;
+  state.arrival = arrivals_;
   state.tokens.Assign(OutputTokens::Mix(rank_seed_ + arrivals_++),
                       std::move(request.planned_tokens),
                       state.length_max - state.prompt_length,
                       config_.reasoning);
+  if (config_.semantics.synthetic_tokens) {
+    state.tokens.NameHidden(Value(state.id));
+  }
   state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
   by_id_.Insert(Value(state.id), index);
   ++unadmitted_;
@@ -76,7 +98,8 @@ bool Scheduler::Cancel(RequestId id) {
     return false;
   }
   const RequestState& request = requests_[index];
-  if (config_.strict_reference && !request.source && !request.destination) {
+  if (config_.strict_reference && config_.semantics.cancel_only_mutes && !request.source &&
+      !request.destination) {
     requests_[index].muted = true;  // Dynamo 1.3.0 computes it to the end and drops the output
     return true;
   }
@@ -89,6 +112,7 @@ void Scheduler::EnterRunning(std::uint32_t index) {
   RequestState& request = requests_[index];
   waiting_.Remove(requests_, index);
   unadmitted_ -= request.status == State::kWaiting ? 1U : 0U;
+  prebuilt_ -= IsPrebuilt(request) ? 1U : 0U;
   request.status = State::kRunning;
   running_.push_back(index);
   ++running_count_;
@@ -98,7 +122,7 @@ void Scheduler::ReleaseBlocks(RequestState& request) {
   // Last to first: the order in which cached blocks age.
   auto& blocks = request.sequence.blocks();
   while (request.held > 0) {
-    pool_.Release(blocks[--request.held]);
+    pool_->Release(blocks[--request.held]);
   }
   request.allocated = 0;
   request.computed = 0;
@@ -117,6 +141,7 @@ void Scheduler::Retire(std::uint32_t index) {
     unused_.push_back(index);
   }
   stalled_ = false;
+  outputless_ -= request.length_max == request.prompt_length ? 1U : 0U;
   by_id_.Erase(Value(request.id), index);
   request.sequence.Clear();
   request.tokens.Clear();
@@ -127,6 +152,7 @@ void Scheduler::LeaveQueue(std::uint32_t index) {
   switch (requests_[index].status) {
     case State::kWaiting:
       --unadmitted_;
+      prebuilt_ -= IsPrebuilt(requests_[index]) ? 1U : 0U;
       [[fallthrough]];
     case State::kPreempted:
       waiting_.Remove(requests_, index);

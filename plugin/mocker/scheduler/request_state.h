@@ -22,6 +22,7 @@ struct RequestState {
   };
 
   RequestId id{};
+  std::uint64_t arrival = 0;    ///< its number among the rank's requests
   std::uint64_t length = 0;     ///< prompt and outputs so far, tokens
   std::uint64_t computed = 0;   ///< of these, what has KV entries
   std::uint64_t allocated = 0;  ///< tokens for which it holds blocks (blocks: `held`)

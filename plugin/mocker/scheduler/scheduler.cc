@@ -1,5 +1,7 @@
 #include "plugin/mocker/scheduler/scheduler.h"
 
+#include "plugin/mocker/kv_cache/block_pool.h"
+#include "plugin/mocker/kv_cache/copy_pool.h"
 #include "understudy/base/assert.h"
 
 #include <algorithm>
@@ -7,6 +9,17 @@
 namespace understudy::mocker {
 
 namespace {
+std::unique_ptr<KvPool> NewPool(const SchedulerConfig& config, RankIndex rank) {
+  const KvPool::Options options{.blocks_total = config.blocks_total,
+                                .caching = config.prefix_caching,
+                                .events = config.kv_events && config.prefix_caching,
+                                .rank = rank};
+  if (config.semantics.block_copies) {
+    return std::make_unique<CopyPool>(options);
+  }
+  return std::make_unique<BlockPool>(options);
+}
+
 constexpr const char* kDeadEnd =
     "Completion signal received before max tokens reached: the prompt does not fit into a pass "
     "(chunked prefill is off and it exceeds the token budget)";
@@ -28,19 +41,17 @@ Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
     : config_(config),
       rank_(rank),
       rank_seed_(OutputTokens::Mix(config.seed ^ (std::uint64_t{Value(rank)} << 32U))),
-      pool_({.blocks_total = config.blocks_total,
-             .caching = config.prefix_caching,
-             .events = config.kv_events && config.prefix_caching,
-             .rank = rank}) {
+      pool_(NewPool(config, rank)) {
   UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr &&
                     config.block_size >= 2);
   if (config.speculative) {
-    accepts_.emplace(config.speculative->accept_rates, config.speculative->seed + Value(rank));
+    accepts_.emplace(config.speculative->accept_rates, config.speculative->SeedOf(Value(rank)));
   }
 }
 
 void Scheduler::RunPass(PassOutput& output) {
   output.Clear();
+  output.events_at_end = config_.semantics.events_at_end;
   output_ = &output;
   CompactRunning();  // of requests cancelled since the last pass
   ++passes_;
@@ -86,8 +97,8 @@ void Scheduler::FailDeadEnd() {
 
 engine::Load Scheduler::load() const {
   return {.rank = rank_,
-          .blocks_active = pool_.active(),
-          .blocks_total = pool_.total(),
+          .blocks_active = pool_->active(),
+          .blocks_total = pool_->total(),
           .requests_running = running_count_,
           .requests_waiting = waiting_.size() + pending_.size() + reserved_,
           .preemptions_total = preemptions_,
@@ -97,7 +108,7 @@ engine::Load Scheduler::load() const {
 }
 
 std::string Scheduler::CheckConsistency() const {
-  if (std::string problem = pool_.CheckConsistency(); !problem.empty()) {
+  if (std::string problem = pool_->CheckConsistency(); !problem.empty()) {
     return problem;
   }
   std::uint32_t running = 0;
@@ -121,9 +132,9 @@ std::string Scheduler::CheckConsistency() const {
   }
   std::sort(slots.begin(), slots.end());
   slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-  if (slots.size() != pool_.active()) {
+  if (slots.size() != pool_->active()) {
     return "requests hold " + std::to_string(slots.size()) + " blocks, active are " +
-           std::to_string(pool_.active());
+           std::to_string(pool_->active());
   }
   if (running != running_count_ || waiting != waiting_.size() ||
       apart != pending_.size() + reserved_ + held_sources_ ||

@@ -1,14 +1,15 @@
 // One rank of the simulated engine: continuous batching over paged KV blocks, in virtual time.
 #pragma once
 
-#include "plugin/mocker/kv_cache/block_pool.h"
 #include "plugin/mocker/kv_cache/index_table.h"
+#include "plugin/mocker/kv_cache/kv_pool.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "plugin/mocker/scheduler/request_state.h"
 #include "plugin/mocker/scheduler/waiting_queue.h"
 #include "plugin/mocker/speculative/accept_stream.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,9 +31,9 @@ class Scheduler final : public RankScheduler {
   void RunPass(PassOutput& output) override;
   [[nodiscard]] engine::Load load() const override;
   [[nodiscard]] BlockCounts blocks() const override {
-    return {pool_.active(), pool_.cached(), pool_.free(), pool_.total()};
+    return {pool_->active(), pool_->cached(), pool_->free(), pool_->total()};
   }
-  [[nodiscard]] std::uint64_t event_count() const override { return pool_.event_count(); }
+  [[nodiscard]] std::uint64_t event_count() const override { return pool_->event_count(); }
   [[nodiscard]] std::uint32_t unadmitted() const override { return unadmitted_; }
   [[nodiscard]] std::string CheckConsistency() const override;
   void SubmitSource(engine::Request request) override;
@@ -43,11 +44,13 @@ class Scheduler final : public RankScheduler {
   void RetryDestination(CommandOutput& output) override;
   bool ActivateDestination(RequestId id, CommandOutput& output) override;
   bool CancelDestination(RequestId id, CommandOutput& output) override;
-  [[nodiscard]] const BlockPool& pool() const { return pool_; }
+  static constexpr const char* kOutgrewPool =
+      "Completion signal received before max tokens reached: the request alone exceeds the KV pool";
+  [[nodiscard]] const KvPool& pool() const { return *pool_; }
 
  private:
   using State = RequestState::Status;
-  enum class Scheduled : std::uint8_t { kYes, kBlocked, kSelfPreempted };
+  enum class Scheduled : std::uint8_t { kYes, kBlocked, kGone };
   /// Leading prompt tokens that are there already, in all, and in blocks that others hold.
   struct PrefixCost {
     std::uint64_t cached = 0;
@@ -72,17 +75,22 @@ class Scheduler final : public RankScheduler {
   void ScheduleRunning();
   void AdmitWaiting();
   [[nodiscard]] std::uint32_t NextCandidate() const;
+  [[nodiscard]] std::uint32_t FirstPrebuilt() const;
   [[nodiscard]] static bool IsPrebuilt(const RequestState& request);
   [[nodiscard]] bool Rejects(const RequestState& request) const;
+  [[nodiscard]] PoolView ViewOfPool() const;
   [[nodiscard]] bool Fits(const RequestState& request, const PrefixCost& cost) const;
   [[nodiscard]] PrefixCost CostOf(const RequestState& request) const;
   [[nodiscard]] Candidate CandidateOf(const RequestState& request, const PrefixCost& cost) const;
   Scheduled SchedulePart(std::uint32_t index, const PrefixCost* cost);
-  enum class Allocated : std::uint8_t { kYes, kNoBlocks, kSelfPreempted };
-  Allocated Allocate(std::uint32_t index, std::uint64_t target);
+  enum class Allocated : std::uint8_t { kYes, kNoBlocks, kGone };
+  Allocated Allocate(std::uint32_t index, std::uint64_t target, std::uint64_t reused);
+  void FinishPart(RequestState& request, std::uint64_t before, std::uint64_t done);
 
   // handoff.cc
   void HoldSource(std::uint32_t index);
+  [[nodiscard]] Status CheckDestination(const engine::Request& request) const;
+  [[nodiscard]] bool MakeRoom(RequestState& request, CommandOutput& output);
 
   // decode.cc
   void Decode();
@@ -91,6 +99,8 @@ class Scheduler final : public RankScheduler {
   bool OpenBlockFor(std::uint32_t index);
   [[nodiscard]] bool OutgrewPool() const;
   void Emit(RequestState& request, std::uint32_t index);
+  void EndOutputless();
+  [[nodiscard]] bool IsCharged(const RequestState& request) const;
   [[nodiscard]] DecodeBatch BatchOfReady() const;
   void AddDecodeTime(const DecodeBatch& batch);
 
@@ -107,7 +117,7 @@ class Scheduler final : public RankScheduler {
   const SchedulerConfig& config_;
   const RankIndex rank_;
   const std::uint64_t rank_seed_;
-  BlockPool pool_;
+  const std::unique_ptr<KvPool> pool_;
   std::vector<RequestState> requests_;
   std::vector<std::uint32_t> unused_;  ///< entries of requests_
   std::vector<std::uint32_t>
@@ -115,6 +125,7 @@ class Scheduler final : public RankScheduler {
   IndexTable by_id_;
   WaitingQueue waiting_;
   WaitingQueue pending_;            ///< destinations
+  std::uint32_t prebuilt_ = 0;      ///< destinations in waiting_ whose prompt has come
   std::uint32_t reserved_ = 0;      ///< destinations that have room
   std::uint32_t held_sources_ = 0;  ///< that have their last token
   std::uint64_t capacity_changes_ = 1;
@@ -124,6 +135,7 @@ class Scheduler final : public RankScheduler {
   bool left_running_ = false;  ///< running_ names some that no longer run
   std::uint32_t running_count_ = 0;
   std::uint32_t unadmitted_ = 0;
+  std::uint32_t outputless_ = 0;  ///< requests that ask for no output
   std::uint64_t arrivals_ = 0;
   std::uint64_t preemptions_ = 0;
   std::uint64_t fruitless_preemptions_ = 0;  ///< since the latest token

@@ -3,6 +3,7 @@
 
 #include "plugin/mocker/perf_model/timing.h"
 #include "plugin/mocker/policy/policy.h"
+#include "plugin/mocker/policy/semantics.h"
 #include "understudy/mocker/mocker_options.h"
 
 #include <cstdint>
@@ -13,6 +14,8 @@ namespace understudy::mocker {
 /// Shared by all ranks of an engine; outlives them.
 struct SchedulerConfig {
   EngineType engine_type = EngineType::kVllm;
+  EngineSemantics semantics{};
+  std::uint64_t model_len_max = 0;  ///< tokens, 0 = unlimited
   std::uint64_t blocks_total = 16384;
   std::uint32_t block_size = 64;
   std::uint32_t running_max = 0;  ///< 0 = unlimited

@@ -5,11 +5,6 @@
 
 namespace understudy::mocker {
 
-namespace {
-constexpr const char* kOutgrewPool =
-    "Completion signal received before max tokens reached: the request alone exceeds the KV pool";
-}  // namespace
-
 std::uint64_t Scheduler::BurstMax(const RequestState& request) const {
   const std::uint64_t drafts =
       config_.worker_type == WorkerType::kPrefill ? 0 : config_.speculative->accept_rates.size();
@@ -26,7 +21,7 @@ bool Scheduler::ReserveGrowth() {
       growth += (most + config_.block_size - 1) / config_.block_size -
                 (request.length + config_.block_size - 1) / config_.block_size;
     }
-    if (ready_.empty() || pool_.ReserveSpare(growth, output_->events)) {
+    if (ready_.empty() || pool_->ReserveSpare(growth, output_->events)) {
       return !ready_.empty();
     }
     if (OutgrewPool()) {
@@ -40,6 +35,7 @@ bool Scheduler::ReserveGrowth() {
 }
 
 void Scheduler::DecodeSpeculative() {
+  EndOutputless();
   if (!ReserveGrowth()) {
     return;
   }
@@ -47,7 +43,7 @@ void Scheduler::DecodeSpeculative() {
   for (const std::uint32_t index : ready_) {
     EmitBurst(index);
   }
-  pool_.ReturnSpare();
+  pool_->ReturnSpare();
 }
 
 void Scheduler::EmitBurst(std::uint32_t index) {
@@ -59,10 +55,10 @@ void Scheduler::EmitBurst(std::uint32_t index) {
     Sequence& sequence = request.sequence;
     if (sequence.NextOpensBlock()) {
       if (sequence.CompleteLast()) {
-        pool_.Promote(sequence.blocks(), output_->events);
+        pool_->Publish(sequence.blocks(), request.held - 1, request.held, output_->events);
       }
       sequence.OpenBlock();
-      pool_.UseSpare(sequence.blocks().back());
+      pool_->UseSpare(sequence.blocks().back());
       ++request.held;
     }
     Emit(request, index);

@@ -18,6 +18,8 @@ class WaitingQueue {
 
   void PushBack(std::vector<RequestState>& requests, std::uint32_t index);
   void PushFront(std::vector<RequestState>& requests, std::uint32_t index);
+  /// After all that came earlier; walks over those that came later.
+  void InsertByArrival(std::vector<RequestState>& requests, std::uint32_t index);
   void Remove(std::vector<RequestState>& requests, std::uint32_t index);
 
  private:

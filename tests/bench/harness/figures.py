@@ -24,6 +24,15 @@ SHOWN = {
     "idle_rss_kb": ("RSS idle", 1 / 1024, "MiB", True),
     "idle_anon_kb": ("anonymous memory idle", 1 / 1024, "MiB", True),
     "threads": ("threads", 1, "", True),
+    "wall_s": ("wall time", 1, "s", True),
+    "cpu_s": ("CPU time", 1, "s", True),
+    "rss_max_kb": ("RSS at most", 1 / 1024, "MiB", True),
+    "cpu_ns_per_token": ("CPU per output token", 1, "ns", True),
+    "duration_ms": ("simulated time", 1e-3, "s", True),
+    "mean_ttft_ms": ("simulated TTFT, mean", 1, "ms", True),
+    "prefix_cache_reused_ratio": ("cache reuse", 100, "%", False),
+    "passes_per_s": ("passes per s", 1, "", False),
+    "ns_per_sequence_pass": ("per sequence and pass", 1, "ns", True),
     "self_cpu_s": ("load generator's own CPU", 1, "s", True),
 }
 
@@ -34,6 +43,8 @@ COLUMNS = {
     "free_running": ["worker.cpu_s_per_1m_tok", "worker.cpu_s_per_1k_req", "req_s", "tok_s", "worker.rss_kb", "worker.anon_kb",
                      "ttft_us.p50", "ttft_us.p99", "latency_us.p50", "latency_us.p99", "self_cpu_s"],
     "inter_token": ["itl_error_pct", "itl_core_error_pct", "itl_us.sd", "itl_us.p99", "ttft_us.p50", "worker.cpu_s_per_1m_tok"],
+    "replay": ["wall_s", "cpu_s", "rss_max_kb", "cpu_ns_per_token", "duration_ms", "mean_ttft_ms", "prefix_cache_reused_ratio"],
+    "engine": ["passes_per_s", "ns_per_sequence_pass"],
     "start_up": ["start_ms", "stop_ms", "idle_rss_kb", "idle_anon_kb", "threads"],
 }
 
@@ -42,6 +53,8 @@ TARGETS = {
     ("real_time/no-events", "worker.cpu_s_per_1m_tok"): ("at least 4x less", "ratio", 4),
     ("free_running/no-events", "worker.cpu_s_per_1m_tok"): ("at least 10x less", "ratio", 10),
     ("real_time/no-events", "worker.rss_kb"): ("at most a tenth", "ratio", 10),
+    ("replay/1-worker", "wall_s"): ("at least 5x less", "ratio", 5),
+    ("replay/8-workers-kv", "wall_s"): ("at least 5x less", "ratio", 5),
     ("start_up", "start_ms"): ("under 150 ms", "below", 150),
     ("inter_token/1", "itl_error_pct"): ("within 0.1 %", "within", 0.1),
     ("inter_token/16", "itl_error_pct"): ("within 0.1 %", "within", 0.1),

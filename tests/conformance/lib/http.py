@@ -50,7 +50,7 @@ class Reply:
 
     def close(self):
         """Drops the connection, as a client does that goes away."""
-        _loop().call_soon_threadsafe(self.task.cancel)
+        _loop().call_soon_threadsafe(lambda: self.task and self.task.cancel())
         self.finished.wait(5)
 
     @property

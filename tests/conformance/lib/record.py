@@ -1,5 +1,5 @@
-"""What the reference did (recorded/r13.json) and what each implementation is expected to do
-(expected/r13.toml).
+"""What the reference did (recorded/<release>.json) and what each implementation is expected to do
+(expected/<release>.toml).
 """
 
 import hashlib
@@ -7,9 +7,11 @@ import json
 import pathlib
 import tomllib
 
+from lib import release
+
 FOLDER = pathlib.Path(__file__).resolve().parents[1]
-RECORD = FOLDER / "recorded/r13.json"
-EXPECTED = FOLDER / "expected/r13.toml"
+RECORD = FOLDER / f"recorded/{release.name()}.json"
+EXPECTED = FOLDER / f"expected/{release.name()}.toml"
 PROVE = "prove it: ./dev conformance --reference"
 
 

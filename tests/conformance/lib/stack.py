@@ -6,13 +6,14 @@ import secrets
 import signal
 import sys
 
-from lib import http, metrics, ports, proc, servers, wait
+from lib import http, metrics, ports, proc, router_process, servers, wait
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODEL = ROOT / "tests/data/tiny-model"
 BLOCK_SIZE = 16
 SPEEDUP = 10
 COMPONENT = "mocker"
+SERVING = {COMPONENT, "backend", "prefill"}  # components whose instances answer requests
 READY_SECONDS = 40
 _KEEP = (
     "PATH",
@@ -91,7 +92,7 @@ class Frontend:
         return {
             f"{entry['instance_id']:x}"
             for entry in listed
-            if entry.get("endpoint") == "generate" and entry.get("component") == COMPONENT
+            if entry.get("endpoint") == "generate" and entry.get("component") in SERVING
         }
 
     def metrics(self):
@@ -170,16 +171,18 @@ class Worker:
 class Site:
     """Own NATS, own etcd (or a folder), own namespace; everything ends with close()."""
 
-    def __init__(self, folder, impl, discovery="etcd"):
+    def __init__(self, folder, impl, discovery="etcd", event_plane="nats"):
         self.folder = pathlib.Path(folder)
         self.impl = impl
         self.discovery = discovery
+        self.event_plane = event_plane
         self.namespace = f"ns{secrets.token_hex(4)}"
         self.file_store = self.folder / "filekv"
         self.nats = servers.Nats(self.folder)
         self.etcd = servers.Etcd(self.folder) if discovery == "etcd" else None
         self.children = []
         self.workers = []
+        self.routers = []
         self.count = 0
 
     def start_servers(self):
@@ -197,7 +200,7 @@ class Site:
             "HOME": home,
             "NATS_SERVER": self.nats.url,
             "DYN_REQUEST_PLANE": "nats",
-            "DYN_EVENT_PLANE": "nats",
+            "DYN_EVENT_PLANE": self.event_plane,
             "DYN_DISCOVERY_BACKEND": self.discovery,
             "HF_HUB_OFFLINE": 1,
             "DYN_NAMESPACE": self.namespace,
@@ -240,18 +243,25 @@ class Site:
         return Frontend(self.child(f"frontend-{mode}", argv, self.env(env)), port, self)
 
     def start_worker(
-        self, flags=(), env=None, speedup=SPEEDUP, block_size=BLOCK_SIZE, name="worker"
+        self,
+        flags=(),
+        env=None,
+        speedup=SPEEDUP,
+        block_size=BLOCK_SIZE,
+        name="worker",
+        component=COMPONENT,
+        impl=None,
     ):
         """Starts a worker process (either implementation, same flags) and returns it without
         waiting.
         """
         system_port = ports.free_port()
-        argv = self.impl.argv(
+        argv = (impl or self.impl).argv(
             [
                 "--model-path",
                 str(MODEL),
                 "--endpoint",
-                f"dyn://{self.namespace}.{COMPONENT}.generate",
+                f"dyn://{self.namespace}.{component}.generate",
                 "--speedup-ratio",
                 str(speedup),
                 "--block-size",
@@ -261,7 +271,7 @@ class Site:
                 "--request-plane",
                 "nats",
                 "--event-plane",
-                "nats",
+                self.event_plane,
                 *[str(flag) for flag in flags],
             ]
         )
@@ -269,13 +279,33 @@ class Site:
         self.workers.append(Worker(self.child(name, argv, self.env(more)), system_port, self))
         return self.workers[-1]
 
+    def start_router(self, block_size=BLOCK_SIZE, instances=1, **config):
+        """Starts a KV router in a process of its own and waits until it can reach so many
+        instances.
+        """
+        self.count += 1
+        router = router_process.Router(
+            f"{self.namespace}.{COMPONENT}.generate",
+            block_size,
+            self.env(),
+            self.folder / f"{self.count:02d}-router.log",
+            **config,
+        )
+        self.routers.append(router)
+        wait.until(
+            lambda: len(router.instances()) >= instances,
+            READY_SECONDS,
+            f"the router reaches {instances} instances",
+        )
+        return router
+
     def instance_keys(self):
         """Discovery keys of this namespace (etcd only)."""
         return self.etcd.keys(f"v1/instances/{self.namespace}/")
 
-    def lease_of(self, instance):
+    def lease_of(self, instance, component=COMPONENT):
         """Lease id that the instance record of a hex instance id hangs on (etcd only)."""
-        items = self.etcd.items(f"v1/instances/{self.namespace}/{COMPONENT}/generate/")
+        items = self.etcd.items(f"v1/instances/{self.namespace}/{component}/generate/")
         return next(lease for key, (_, lease) in items.items() if key.endswith(f"/{instance}"))
 
     def keys_of_lease(self, lease):
@@ -291,6 +321,8 @@ class Site:
         return "\n".join(found)
 
     def close(self):
+        for router in self.routers:
+            router.close()
         for child in self.children:
             child.kill()
         for server in (self.nats, self.etcd):

@@ -23,9 +23,8 @@ class Etcd : public WorkerTest {
     }
     return keys;
   }
-  std::string InstanceKey(const std::string& id) const {
-    return "v1/instances/" + ns() + "/backend/generate/" + id;
-  }
+  std::string ServingPrefix() const { return "v1/instances/" + ns() + "/backend/generate/"; }
+  std::string InstanceKey(const std::string& id) const { return ServingPrefix() + id; }
   void RevokeLeaseOf(const WorkerProcess& worker) const {
     const auto lease = fakes::LeaseOf(*etcd_, InstanceKey(worker.Instances().at(0)));
     ASSERT_NE(lease, 0U);
@@ -36,7 +35,7 @@ class Etcd : public WorkerTest {
 
 TEST_F(Etcd, TheInstanceIsTheLeaseAndLeavesAtShutdown) {
   const auto worker = Start(kFree);
-  EXPECT_EQ(Keys("v1/instances/"),
+  EXPECT_EQ(Keys(ServingPrefix()),
             (std::vector<std::string>{InstanceKey(worker->Instances().at(0))}));
   EXPECT_EQ(Keys("v1/mdc/").size(), 1U);
   EXPECT_EQ(WhyNotServing(*worker), "");
@@ -51,7 +50,7 @@ TEST_F(Etcd, ShutdownDeletesTheInstanceWhileStreamsFinishAndTheCardLast) {
   const auto call = Send(*worker, 5, 300);
   ASSERT_TRUE(call->WaitTokens(1));
   worker->Signal(SIGTERM);
-  ASSERT_TRUE(Eventually([&] { return Keys("v1/instances/").empty(); }));
+  ASSERT_TRUE(Eventually([&] { return Keys(ServingPrefix()).empty(); }));
   EXPECT_EQ(Keys("v1/mdc/").size(), 1U);
   ASSERT_TRUE(call->WaitClosed());
   EXPECT_EQ(call->WhyNotWhole(300), "");
@@ -131,12 +130,12 @@ TEST_F(Etcd, FiftyWorkersShareThreadsConnectionsAndOneLease) {
   const auto worker = Start(plain + Arguments{"--num-workers", "50"});
   const auto ids = worker->Instances();
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()).size(), 50U);
-  EXPECT_EQ(Keys("v1/instances/").size(), 50U);
+  EXPECT_EQ(Keys(ServingPrefix()).size(), 50U);
   EXPECT_EQ(Keys("v1/mdc/").size(), 50U);
   EXPECT_NE(fakes::Etcdctl(*etcd_, "lease list").find("found 1 leases"), std::string::npos);
   std::vector<CallPtr> calls;
   std::istringstream records(
-      fakes::Etcdctl(*etcd_, "get --prefix --print-value-only v1/instances/"));
+      fakes::Etcdctl(*etcd_, "get --prefix --print-value-only " + ServingPrefix()));
   for (std::string record; std::getline(records, record);) {
     const auto instance = transport::DecodeInstance(record);
     ASSERT_TRUE(instance) << record;

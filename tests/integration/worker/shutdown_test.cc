@@ -10,8 +10,8 @@ namespace {
 
 class Shutdown : public WorkerTest {
  protected:
-  [[nodiscard]] bool WaitGoneFrom(const std::string& bucket) const {
-    return Eventually([&] { return Records(bucket).empty(); });
+  [[nodiscard]] bool WaitGone() const {
+    return Eventually([&] { return ServingRecords().empty(); });
   }
 };
 
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(Signals,
 
 TEST_P(ShutdownBy, TakesTheInstanceAwayFirstAndDeliversEveryToken) {
   const auto worker = Start();
-  ASSERT_EQ(Records("instances").size(), 1U);
+  ASSERT_EQ(ServingRecords().size(), 1U);
   ASSERT_EQ(Records("mdc").size(), 1U);
   std::vector<CallPtr> calls;
   for (std::uint32_t i = 0; i < 8; ++i) {
@@ -35,7 +35,7 @@ TEST_P(ShutdownBy, TakesTheInstanceAwayFirstAndDeliversEveryToken) {
     ASSERT_TRUE(call->WaitTokens(1));
   }
   worker->Signal(GetParam());
-  ASSERT_TRUE(WaitGoneFrom("instances"));
+  ASSERT_TRUE(WaitGone());
   EXPECT_EQ(Records("mdc").size(), 1U) << "the card goes last";
   for (const auto& call : calls) {
     EXPECT_LT(call->tokens().size(), 300U) << "the streams are still under way";
@@ -95,7 +95,7 @@ TEST_F(Shutdown, RequestsDuringTheGraceAreServedAndLaterOnesFindNobody) {
   const auto running = Send(*worker, 5, kEndless);
   ASSERT_TRUE(running->WaitTokens(1));
   worker->Signal(SIGTERM);
-  ASSERT_TRUE(WaitGoneFrom("instances"));
+  ASSERT_TRUE(WaitGone());
   EXPECT_EQ(WhyNotServing(*worker), "") << "who had the old list is still served";
   ASSERT_TRUE(worker->WaitErr("Phase 2"));
   EXPECT_TRUE(Eventually([&] { return Send(*worker, 5, 5)->WaitAck() == "status 503"; }));
@@ -193,7 +193,7 @@ TEST_F(Shutdown, ASecondStartOverRecordsOfAKilledWorkerServes) {
     killed->Signal(SIGKILL);
     EXPECT_EQ(killed->WaitExit(), 128 + SIGKILL);
   }
-  EXPECT_EQ(Records("instances").size(), 1U);
+  EXPECT_EQ(ServingRecords().size(), 1U);
   const auto worker = Start(kFree);
   EXPECT_EQ(WhyNotServing(*worker), "");
 }

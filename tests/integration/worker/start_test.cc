@@ -53,7 +53,7 @@ TEST_F(StartUp, WithoutAServerVariableTellsTheAddressItFellBackTo) {
 
 TEST_F(StartUp, IsListedBeforeTheEngineIsReadyAndRequestsWait) {
   const auto worker = Start(kFree + Arguments{"--startup-time", "1.5"});
-  EXPECT_EQ(Records("instances").size(), 1U);
+  EXPECT_EQ(ServingRecords().size(), 1U);
   EXPECT_EQ(worker->Get("/health").status, 503);
   EXPECT_EQ(worker->Get("/live").status, 200);
   const auto call = Send(*worker, 5, 5);
@@ -137,17 +137,17 @@ TEST_F(StartUp, ValuesThatAreRefusedAreNamedWithTheirFlag) {
   ExpectExit({"--speedup-ratio", "-2"}, 1, "--speedup-ratio");
   ExpectExit({"--speedup-ratio", "nan"}, 1, "--speedup-ratio");
   ExpectExit({"--preemption-mode", "none"}, 2, "--preemption-mode");
-  ExpectExit({"--engine-type", "other"}, 1, "--engine-type");
+  ExpectExit({"--engine-type", "other"}, 2, "--engine-type");
   ExpectExit({"--request-plane", "tcp"}, 1, "--request-plane");
-  ExpectExit({"--event-plane", "zmq"}, 1, "--event-plane");
+  ExpectExit({"--event-plane", "kafka"}, 1, "--event-plane");
   ExpectExit({"--discovery-backend", "mem"}, 1, "--discovery-backend");
   ExpectExit({"--endpoint", "nonsense"}, 1, "nonsense");
 }
 
 TEST_F(StartUp, FlagsOfTheReferenceThatAreNotServedAreNamed) {
-  ExpectExit({"--extra-engine-args", "x.json"}, 2, "--extra-engine-args");
   ExpectExit({"--is-prefill-worker"}, 2, "--is-prefill-worker");
-  ExpectExit({"--reasoning", "{}"}, 2, "--reasoning");
+  ExpectExit({"--zmq-kv-events-ports", "5557"}, 2, "--zmq-kv-events-ports");
+  ExpectExit({"--bootstrap-ports", "8998"}, 2, "--bootstrap-ports");
 }
 
 TEST_F(StartUp, HelpAndVersionExitWithZero) {

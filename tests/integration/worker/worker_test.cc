@@ -165,4 +165,12 @@ std::vector<std::string> WorkerTest::Records(const std::string& bucket) const {
   return names;
 }
 
+std::vector<std::string> WorkerTest::ServingRecords() const {
+  auto names = Records("instances");
+  std::erase_if(names, [](const std::string& name) {
+    return name.find("%2Fgenerate%2F") == std::string::npos;
+  });
+  return names;
+}
+
 }  // namespace understudy::worker

@@ -85,6 +85,8 @@ class WorkerTest : public ::testing::Test {
 
   /// Files of a bucket (`instances`, `mdc`, `event_channels`) in the folder of discovery.
   [[nodiscard]] std::vector<std::string> Records(const std::string& bucket) const;
+  /// Instance records of `generate`, without those of recovery queries.
+  [[nodiscard]] std::vector<std::string> ServingRecords() const;
   [[nodiscard]] const std::string& ns() const { return ns_; }
   [[nodiscard]] const TempDir& folder() const { return folder_; }
 

@@ -44,8 +44,8 @@ TEST(BlockPool, CountsSharedBlocksOnce) {
   Log log;
   auto a = Chain({1, 2});
   auto b = Chain({1, 2, 3}, true);
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 4, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 4, 0, log));
   EXPECT_EQ(pool.active(), 4U);
   EXPECT_EQ(pool.free(), 6U);
   ReleaseAll(pool, a);
@@ -61,8 +61,8 @@ TEST(BlockPool, StoresOnlyWhatIsNewAfterItsParent) {
   Log log;
   auto a = Chain({1, 2});
   auto b = Chain({1, 2, 3, 4});
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 4, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 4, 0, log));
   ASSERT_EQ(log.size(), 2U);
   EXPECT_EQ(log[0].parent, std::nullopt);
   EXPECT_EQ(Hashes(log[0]), (std::vector<std::uint64_t>{1, 2}));
@@ -76,9 +76,9 @@ TEST(BlockPool, AllocatesPieceByPieceBehindWhatIsHeld) {
   BlockPool pool({.blocks_total = 10});
   Log log;
   auto a = Chain({1, 2}, true);
-  ASSERT_TRUE(pool.Use(a, 0, 1, log));
-  ASSERT_TRUE(pool.Use(a, 1, 2, log));
-  ASSERT_TRUE(pool.Use(a, 2, 3, log));
+  ASSERT_TRUE(pool.Use(a, 0, 1, 0, log));
+  ASSERT_TRUE(pool.Use(a, 1, 2, 0, log));
+  ASSERT_TRUE(pool.Use(a, 2, 3, 0, log));
   ASSERT_EQ(log.size(), 2U) << "a partial block has no event";
   EXPECT_EQ(log[1].parent, BlockHash{1});
   EXPECT_EQ(pool.active(), 3U);
@@ -89,13 +89,13 @@ TEST(BlockPool, EvictsTailsFirstAndOlderChainsBeforeNewer) {
   Log log;
   auto a = Chain({1, 2});
   auto b = Chain({11, 12});
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
   ReleaseAll(pool, a);
-  ASSERT_TRUE(pool.Use(b, 0, 2, log));
+  ASSERT_TRUE(pool.Use(b, 0, 2, 0, log));
   ReleaseAll(pool, b);
   log.clear();
   auto c = Chain({21, 22, 23, 24});
-  ASSERT_TRUE(pool.Use(c, 0, 4, log));
+  ASSERT_TRUE(pool.Use(c, 0, 4, 0, log));
   ASSERT_EQ(log.size(), 2U);
   EXPECT_EQ(log[0].kind, Kind::kStored);
   EXPECT_EQ(log[1].kind, Kind::kRemoved);
@@ -109,15 +109,15 @@ TEST(BlockPool, ASharedHeadOutlivesItsTailsAndKeepsItsOwnTick) {
   auto a = Chain({1, 2});
   auto b = Chain({1, 3});
   auto other = Chain({50});
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 2, log));
-  ASSERT_TRUE(pool.Use(other, 0, 1, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(other, 0, 1, 0, log));
   ReleaseAll(pool, a);      // tick 1: block 2
   ReleaseAll(pool, b);      // ticks 2, 3: blocks 3, 1
   ReleaseAll(pool, other);  // tick 4: block 50
   log.clear();
   auto c = Chain({91, 92, 93, 94, 95});
-  ASSERT_TRUE(pool.Use(c, 0, 5, log));
+  ASSERT_TRUE(pool.Use(c, 0, 5, 0, log));
   EXPECT_EQ(Hashes(log.back()), (std::vector<std::uint64_t>{2, 3, 1, 50}));
 }
 
@@ -126,14 +126,14 @@ TEST(BlockPool, ReuseDiscardsTheOldTick) {
   Log log;
   auto a = Chain({1});
   auto b = Chain({2});
-  ASSERT_TRUE(pool.Use(a, 0, 1, log));
+  ASSERT_TRUE(pool.Use(a, 0, 1, 0, log));
   ReleaseAll(pool, a);
-  ASSERT_TRUE(pool.Use(b, 0, 1, log));
+  ASSERT_TRUE(pool.Use(b, 0, 1, 0, log));
   ReleaseAll(pool, b);
-  ASSERT_TRUE(pool.Use(a, 0, 1, log));
+  ASSERT_TRUE(pool.Use(a, 0, 1, 0, log));
   ReleaseAll(pool, a);
   auto c = Chain({3});
-  ASSERT_TRUE(pool.Use(c, 0, 1, log));
+  ASSERT_TRUE(pool.Use(c, 0, 1, 0, log));
   EXPECT_EQ(Hashes(log.back()), std::vector<std::uint64_t>{2});
 }
 
@@ -142,19 +142,19 @@ TEST(BlockPool, AFailedUseChangesNothingButTheAgeOfWhatItWouldHaveReused) {
   Log log;
   auto a = Chain({1});
   auto b = Chain({2});
-  ASSERT_TRUE(pool.Use(a, 0, 1, log));
+  ASSERT_TRUE(pool.Use(a, 0, 1, 0, log));
   ReleaseAll(pool, a);
-  ASSERT_TRUE(pool.Use(b, 0, 1, log));
+  ASSERT_TRUE(pool.Use(b, 0, 1, 0, log));
   ReleaseAll(pool, b);
   log.clear();
   auto too_long = Chain({1, 101, 102, 103});
-  EXPECT_FALSE(pool.Use(too_long, 0, 4, log));
+  EXPECT_FALSE(pool.Use(too_long, 0, 4, 0, log));
   EXPECT_TRUE(log.empty());
   EXPECT_EQ(pool.active(), 0U);
   EXPECT_EQ(too_long[0].slot, kNoIndex);
   EXPECT_EQ(pool.CheckConsistency(), "");
   auto c = Chain({21, 22});
-  ASSERT_TRUE(pool.Use(c, 0, 2, log));
+  ASSERT_TRUE(pool.Use(c, 0, 2, 0, log));
   EXPECT_EQ(Hashes(log.back()), std::vector<std::uint64_t>{2}) << "block 1 is the younger one now";
 }
 
@@ -163,11 +163,12 @@ TEST(BlockPool, PromotionToAKnownBlockSharesItWithoutAnEvent) {
   Log log;
   auto a = Chain({1, 2});
   auto b = Chain({1}, true);
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 2, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 2, 0, log));
   log.clear();
   b[1].hash = BlockHash{2};
-  pool.Promote(b, log);
+  b[1].full = true;
+  pool.Publish(b, b.size() - 1, b.size(), log);
   EXPECT_TRUE(log.empty());
   EXPECT_EQ(pool.active(), 2U);
   EXPECT_EQ(b[1].slot, a[1].slot);
@@ -178,10 +179,11 @@ TEST(BlockPool, PromotionOfANewBlockIsStoredAfterItsParent) {
   BlockPool pool({.blocks_total = 4});
   Log log;
   auto a = Chain({1}, true);
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
   log.clear();
   a[1].hash = BlockHash{2};
-  pool.Promote(a, log);
+  a[1].full = true;
+  pool.Publish(a, a.size() - 1, a.size(), log);
   ASSERT_EQ(log.size(), 1U);
   EXPECT_EQ(log[0].parent, BlockHash{1});
   EXPECT_EQ(Hashes(log[0]), std::vector<std::uint64_t>{2});
@@ -192,14 +194,14 @@ TEST(BlockPool, EqualHashesBehindOtherParentsAreOtherBlocks) {
   Log log;
   auto a = Chain({1, 7});
   auto b = Chain({2, 7});
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 2, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 2, 0, log));
   EXPECT_EQ(pool.active(), 4U);
   EXPECT_NE(a[1].slot, b[1].slot);
   ReleaseAll(pool, a);
   ReleaseAll(pool, b);
   auto c = Chain({31, 32, 33, 34});
-  ASSERT_TRUE(pool.Use(c, 0, 4, log));
+  ASSERT_TRUE(pool.Use(c, 0, 4, 0, log));
   EXPECT_EQ(pool.CheckConsistency(), "");
 }
 
@@ -208,8 +210,8 @@ TEST(BlockPool, SharesNothingAndSaysNothingWithoutCaching) {
   Log log;
   auto a = Chain({1, 2});
   auto b = Chain({1, 2});
-  ASSERT_TRUE(pool.Use(a, 0, 2, log));
-  ASSERT_TRUE(pool.Use(b, 0, 2, log));
+  ASSERT_TRUE(pool.Use(a, 0, 2, 0, log));
+  ASSERT_TRUE(pool.Use(b, 0, 2, 0, log));
   EXPECT_EQ(pool.active(), 4U);
   ReleaseAll(pool, a);
   EXPECT_EQ(pool.free(), 2U);
@@ -285,7 +287,7 @@ TEST_P(EvictionAgainstTheRule, ChoosesTheSameVictims) {
       expected.push_back(slow.Evict());
     }
     Log log;
-    ASSERT_TRUE(pool.Use(blocks, 0, blocks.size(), log));
+    ASSERT_TRUE(pool.Use(blocks, 0, blocks.size(), 0, log));
     ASSERT_EQ(evictions > 0 ? Hashes(log.back()) : std::vector<std::uint64_t>{}, expected)
         << "step " << step;
     for (std::size_t i = blocks.size(); i-- > 0;) {

@@ -49,16 +49,28 @@ TEST(ValidateOptions, RefusesWithTheTextsOfTheOriginal) {
 }
 
 TEST(ValidateOptions, RefusesBlocksOfOneTokenBeforeARequestCanFail) {
-  EXPECT_EQ(TextFor({.block_size = 1}), "vLLM/TRT-LLM block_size must be at least two");
+  const std::string error = "vLLM/TRT-LLM block_size must be at least two, got 1";
+  EXPECT_EQ(TextFor({.block_size = 1}), error);
+  EXPECT_EQ(TextFor({.engine_type = EngineType::kTrtllm, .block_size = 1}), error);
+  EXPECT_EQ(TextFor({.engine_type = EngineType::kSglang, .block_size = 1}), "accepted");
 }
 
 TEST(ValidateOptions, RefusesNumbersThatAreNone) {
   EXPECT_EQ(TextFor({.speedup_ratio = std::numeric_limits<double>::infinity()}),
-            "speedup_ratio must be finite and non-negative");
+            "speedup_ratio must be finite and non-negative, got inf");
   EXPECT_EQ(TextFor({.decode_speedup_ratio = std::numeric_limits<double>::quiet_NaN()}),
-            "decode_speedup_ratio must be finite and non-negative");
+            "decode_speedup_ratio must be finite and non-negative, got NaN");
   EXPECT_NE(TextFor({.num_gpu_blocks = 1ULL << 40U}), "accepted");
   EXPECT_NE(TextFor({.waiting_requests_max = 0}), "accepted");
+}
+
+TEST(ValidateOptions, RefusesDraftsThatCannotBeDrawn) {
+  EXPECT_NE(TextFor({.speculative = SpeculativeOptions{}}), "accepted");
+  EXPECT_NE(TextFor({.speculative = SpeculativeOptions{{0, 0, 0, 0, 0, 0}}}), "accepted");
+  EXPECT_NE(TextFor({.speculative = SpeculativeOptions{{1.5}}}), "accepted");
+  EXPECT_NE(TextFor({.decode_speedup_ratio = 2, .speculative = SpeculativeOptions{{0.5}}}),
+            "accepted");
+  EXPECT_EQ(TextFor({.speculative = SpeculativeOptions{{0.5}}}), "accepted");
 }
 
 TEST(ValidateOptions, AcceptsTheDefaultsAndUnlimitedRuns) {

@@ -114,6 +114,8 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
     EXPECT_EQ(load.requests_running, want["running_requests"]);
     EXPECT_EQ(load.requests_waiting, want["waiting_requests"]);
     EXPECT_EQ(load.preemptions_total, want["vllm_preemptions_total"]);
+    EXPECT_EQ(load.cache_hit_tokens, want["sglang_cache_hit_tokens"]);
+    EXPECT_EQ(load.cache_total_tokens, want["sglang_cache_total_tokens"]);
   }
 
   static void ExpectStats(const Json& want, const PassStats& got) {
@@ -180,7 +182,13 @@ INSTANTIATE_TEST_SUITE_P(Recorded,
                                                               "vllm_mtp_rate1",
                                                               "trtllm_no_evict",
                                                               "trtllm_clamp",
-                                                              "trtllm_reject"),
+                                                              "trtllm_reject",
+                                                              "sglang_single",
+                                                              "sglang_page1",
+                                                              "sglang_prefix_reuse",
+                                                              "sglang_chunked",
+                                                              "sglang_retract",
+                                                              "sglang_evict"),
                                             ::testing::Bool()),
                          [](const auto& p) {
                            return std::string(std::get<0>(p.param)) +

@@ -1,12 +1,12 @@
-// Whole runs against reports of the original's offline replay:
-// tests/vectors/engine/replay_*_vllm_*.json, recorded with the Python package
-// ai-dynamo 1.3.0.post1.
+// Whole runs against reports and per-request records of the original's offline replay:
+// tests/vectors/engine/replay_*.json, recorded with the Python package ai-dynamo 1.3.0.post1.
 #include "tests/unit/plugin/golden_case.h"
+#include "tests/unit/plugin/replay_case.h"
 
 #include <algorithm>
-#include <deque>
+#include <cmath>
+#include <filesystem>
 #include <map>
-#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -16,187 +16,119 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kToleranceMs = 1e-4;
-constexpr double kNsPerMs = 1e6;
-/// The longest recorded run takes a few hundred passes a request.
-constexpr int kPassesMax = 100000;
+constexpr double kToleranceRatio = 1e-9;
 
-struct Arrival {
-  double at_ms = 0.0;
-  engine::Request request;
-};
-
-std::vector<Arrival> SyntheticArrivals(const Json& call) {
-  std::vector<Arrival> arrivals(call["request_count"].get<std::size_t>());
-  std::uint32_t token = 1;
-  for (std::size_t i = 0; i < arrivals.size(); ++i) {
-    arrivals[i].at_ms = static_cast<double>(i) * call.value("arrival_interval_ms", 1.0);
-    engine::Request& request = arrivals[i].request;
-    request.id = RequestId{i};
-    request.output_tokens_max = call["output_tokens"];
-    request.prompt.resize(call["input_tokens"].get<std::size_t>());
-    std::iota(request.prompt.begin(), request.prompt.end(), token);
-    token += static_cast<std::uint32_t>(request.prompt.size());
-  }
-  return arrivals;
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-std::vector<Arrival> TraceArrivals(const Json& golden) {
-  std::vector<Arrival> arrivals;
-  const auto block = golden["call"]["trace_block_size"].get<std::size_t>();
-  for (const Json& row : golden["trace_rows"]) {
-    Arrival arrival;
-    arrival.at_ms = row["timestamp"];
-    arrival.request.id = RequestId{arrivals.size()};
-    arrival.request.output_tokens_max = row["output_length"];
-    for (const Json& hash : row["hash_ids"]) {
-      arrival.request.prompt.insert(arrival.request.prompt.end(), block, hash.get<std::uint32_t>());
-    }
-    arrival.request.prompt.resize(
-        std::min(arrival.request.prompt.size(), row["input_length"].get<std::size_t>()));
-    arrivals.push_back(std::move(arrival));
+void ExpectNumber(const std::string& name, double got, double want) {
+  if (EndsWith(name, "_ms")) {
+    EXPECT_NEAR(got, want, kToleranceMs) << name;
+  } else {
+    EXPECT_NEAR(got, want, kToleranceRatio * std::max(1.0, std::abs(want))) << name;
   }
-  std::stable_sort(arrivals.begin(), arrivals.end(), [](const auto& a, const auto& b) {
-    return a.at_ms < b.at_ms;
+}
+
+std::vector<std::string> RecordedRuns() {
+  std::vector<std::string> names;
+  const std::string folder = std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string stem = entry.path().stem().string();
+    if (stem.rfind("replay_", 0) == 0 && entry.path().extension() == ".json") {
+      names.push_back(stem);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// By arrival, then by end: requests have no name that both sides know.
+void Sort(std::vector<Json>& records) {
+  std::stable_sort(records.begin(), records.end(), [](const Json& a, const Json& b) {
+    const auto key = [](const Json& r) {
+      return std::tuple(r["arrival_time_ms"].get<double>(),
+                        r["input_length"].get<int>(),
+                        r["output_length"].get<int>(),
+                        r["last_token_ms"].is_null() ? 0.0 : r["last_token_ms"].get<double>());
+    };
+    return key(a) < key(b);
   });
-  return arrivals;
 }
 
-struct Report {
-  std::size_t completed = 0;
-  std::uint64_t tokens = 0;
-  double duration_ms = 0.0;
-  double mean_ttft_ms = 0.0;
-  double mean_e2e_ms = 0.0;
-};
-
-/// A virtual clock: passes back to back, idle time skipped.
-class Replay {
+/// The original's router breaks ties by lot, so that workers are the same but for their numbers.
+class WorkerNames {
  public:
-  Replay(GoldenRank& rank, std::vector<Arrival> arrivals, std::size_t concurrency)
-      : scheduler_(rank.scheduler()),
-        pending_(std::make_move_iterator(arrivals.begin()),
-                 std::make_move_iterator(arrivals.end())),
-        concurrency_(concurrency) {}
-
-  Report Run() {
-    int passes = 0;
-    while ((!pending_.empty() || scheduler_.HasWork()) && passes < kPassesMax) {
-      Enqueue();
-      if (!scheduler_.HasWork()) {
-        now_ms_ = pending_.front().at_ms;
-        continue;
-      }
-      scheduler_.RunPass(output_);
-      EXPECT_EQ(scheduler_.CheckConsistency(), "");
-      now_ms_ += static_cast<double>(output_.duration().count()) / kNsPerMs;
-      Record();
-      ++passes;
+  bool Same(const Json& got, const Json& want) {
+    if (got.is_null() || want.is_null()) {
+      return got == want;
     }
-    EXPECT_LT(passes, kPassesMax);
-    return Summary();
+    return names_.try_emplace(got.get<int>(), want.get<int>()).first->second == want.get<int>();
   }
 
  private:
-  struct Times {
-    double arrival = 0.0;
-    double first = -1.0;
-    double last = -1.0;
-  };
-
-  void Enqueue() {
-    const auto may = [this] {
-      const engine::Load load = scheduler_.load();
-      return concurrency_ == 0 ? pending_.front().at_ms <= now_ms_
-                               : load.requests_running + load.requests_waiting < concurrency_;
-    };
-    while (!pending_.empty() && may()) {
-      Arrival arrival = std::move(pending_.front());
-      pending_.pop_front();
-      times_[arrival.request.id].arrival = concurrency_ == 0 ? arrival.at_ms : now_ms_;
-      scheduler_.Submit(std::move(arrival.request));
-    }
-  }
-
-  void Record() {
-    for (const engine::Output& out : output_.outputs) {
-      if (out.kind == engine::OutputKind::kRejected || out.kind == engine::OutputKind::kFailed) {
-        continue;
-      }
-      Times& times = times_[out.id];
-      times.first = times.first < 0.0 ? now_ms_ : times.first;
-      times.last = now_ms_;
-      ++tokens_;
-    }
-  }
-
-  Report Summary() const {
-    Report report;
-    report.tokens = tokens_;
-    for (const auto& [id, times] : times_) {
-      if (times.first < 0.0) {
-        continue;
-      }
-      ++report.completed;
-      report.duration_ms = std::max(report.duration_ms, times.last);
-      report.mean_ttft_ms += times.first - times.arrival;
-      report.mean_e2e_ms += times.last - times.arrival;
-    }
-    report.mean_ttft_ms /= static_cast<double>(report.completed);
-    report.mean_e2e_ms /= static_cast<double>(report.completed);
-    return report;
-  }
-
-  RankScheduler& scheduler_;
-  std::deque<Arrival> pending_;
-  std::size_t concurrency_;
-  double now_ms_ = 0.0;
-  std::uint64_t tokens_ = 0;
-  PassOutput output_;
-  std::map<RequestId, Times> times_;
+  std::map<int, int> names_;
 };
 
-class ReplayVectors : public ::testing::TestWithParam<const char*> {};
+void ExpectRecords(std::vector<Json> got, std::vector<Json> want, bool single) {
+  ASSERT_EQ(got.size(), want.size());
+  Sort(got);
+  Sort(want);
+  WorkerNames prefill;
+  WorkerNames decode;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    for (const auto& [name, value] : want[i].items()) {
+      const Json& ours = got[i][name];
+      const std::string where = "record " + std::to_string(i) + " " + name;
+      if (name == "prefill_worker_idx" || name == "decode_worker_idx") {
+        WorkerNames& names = name == "prefill_worker_idx" ? prefill : decode;
+        // One aggregated worker has no number in the original's records.
+        EXPECT_TRUE((single && ours.is_null()) || names.Same(ours, value)) << where;
+      } else if ((name == "session_id" || name == "turn_index") && single) {
+        // The original leaves them out when there is one aggregated worker.
+        EXPECT_TRUE(value.is_null()) << where;
+      } else if (value.is_number() && ours.is_number()) {
+        ExpectNumber(where, ours.get<double>(), value.get<double>());
+      } else {
+        EXPECT_EQ(ours, value) << where;
+      }
+    }
+  }
+}
 
-TEST_P(ReplayVectors, RunTakesAsLongAsTheOriginals) {
-  const Json golden = LoadGoldenCase("replay_" + std::string(GetParam()));
-  const Json& call = golden["call"];
-  // speedup_ratio 0 means "undivided" in the original; ours is free-running, see ScaledTime.
-  GoldenRank rank(golden["engine_args"], /*strict_reference=*/true);
-  Replay replay(rank,
-                golden.contains("trace_rows") ? TraceArrivals(golden) : SyntheticArrivals(call),
-                call.value("replay_concurrency", std::size_t{0}));
+class ReplayVectors : public ::testing::TestWithParam<std::string> {};
 
-  const Report report = replay.Run();
+TEST_P(ReplayVectors, ReportAndRecordsAreTheOriginals) {
+  const Json golden = LoadGoldenCase(GetParam());
+  const ReplayOptions options = GoldenReplayOptions(golden);
+  GoldenSource workload(golden);
+  std::vector<Json> records;
+  ReplayObserver observer;
+  observer.on_record = [&](const ReplayRecord& record) { records.push_back(RecordJson(record)); };
 
-  const Json& want = golden["report"];
-  EXPECT_EQ(report.completed, want["completed_requests"]);
-  EXPECT_EQ(report.tokens, want["total_output_tokens"]);
-  EXPECT_NEAR(report.duration_ms, want["duration_ms"], kToleranceMs);
-  EXPECT_NEAR(report.mean_ttft_ms, want["mean_ttft_ms"], kToleranceMs);
-  EXPECT_NEAR(report.mean_e2e_ms, want["mean_e2e_latency_ms"], kToleranceMs);
+  const Result<ReplayReport> report = RunReplay(options, workload.source(), observer);
+
+  ASSERT_TRUE(report) << report.error().message;
+  const std::map<std::string, double> got = ReportNumbers(*report);
+  EXPECT_EQ(got.size(), golden["report"].size());
+  for (const auto& [name, want] : golden["report"].items()) {
+    ASSERT_TRUE(got.count(name) == 1) << name;
+    ExpectNumber(name, got.at(name), want.get<double>());
+  }
+  if (golden.contains("per_request")) {
+    const bool single = !options.prefill_engine && options.num_workers == 1;
+    ExpectRecords(records, golden["per_request"].get<std::vector<Json>>(), single);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Recorded,
                          ReplayVectors,
-                         ::testing::Values("synth_vllm_batch",
-                                           "synth_vllm_chunk",
-                                           "synth_vllm_concurrency4",
-                                           "synth_vllm_decode_speedup4",
-                                           "synth_vllm_fifo_preempt",
-                                           "synth_vllm_maxseqs2",
-                                           "synth_vllm_nochunk",
-                                           "synth_vllm_preempt",
-                                           "synth_vllm_prefix_pressure",
-                                           "synth_vllm_single",
-                                           "synth_vllm_speedup0",
-                                           "synth_vllm_speedup1",
-                                           "synth_vllm_speedup10",
-                                           "trace_vllm_basic",
-                                           "trace_vllm_nocache",
-                                           "trace_vllm_offload_off",
-                                           "trace_vllm_reject",
-                                           "trace_vllm_sla"),
-                         [](const auto& p) { return std::string(p.param); });
+                         ::testing::ValuesIn(RecordedRuns()),
+                         [](const auto& p) { return p.param.substr(7); });
+
+TEST(ReplayVectors, AllRecordedRunsAreThere) {
+  EXPECT_GE(RecordedRuns().size(), 37U);
+}
 
 }  // namespace
 }  // namespace understudy::mocker

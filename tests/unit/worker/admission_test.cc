@@ -14,7 +14,7 @@ std::variant<Admitted, Refusal> AdmitJson(const std::string& body,
                                           transport::DecodeLimits limits = {}) {
   transport::RequestControl control;
   control.id = "r";
-  return Admit(control, body, dp_size, limits);
+  return Admit(control, body, {.dp_size = dp_size, .limits = limits});
 }
 
 std::string TextOf(const std::variant<Admitted, Refusal>& outcome) {
@@ -79,10 +79,20 @@ TEST(Admission, IgnoresBootstrapInfoWithoutAHandoff) {
       "admitted");
 }
 
+// M-064.
+TEST(Admission, APrefillWorkerAnswersWithOneTokenWhateverIsAsked) {
+  for (const std::string stop : {R"({})", R"({"max_tokens":50})", R"({"max_tokens":0})"}) {
+    const auto outcome =
+        Admit({}, R"({"token_ids":[1],"stop_conditions":)" + stop + "}", {.prefill = true});
+    ASSERT_EQ(TextOf(outcome), "admitted") << stop;
+    EXPECT_EQ(std::get<Admitted>(outcome).output_tokens_max, 1U) << stop;
+  }
+}
+
 TEST(Admission, NamesAnUnknownCodec) {
   transport::RequestControl control;
   control.unknown_codec = "cbor";
-  const auto outcome = Admit(control, "{}", 1, {});
+  const auto outcome = Admit(control, "{}", {});
   EXPECT_EQ(TextOf(outcome), "unknown payload_codec 'cbor' (allowed: json, msgpack)");
   EXPECT_EQ(std::get<Refusal>(outcome).error, ErrorType::kDeserialization);
 }

@@ -33,10 +33,11 @@ TEST(WorkerConfig, DefaultsAreTheReferences) {
   const auto config = MakeWorkerConfig(Valid(), From({}));
   ASSERT_TRUE(config);
   EXPECT_EQ(config->endpoint.Dotted(), "dynamo.backend.generate");
-  EXPECT_EQ(config->block_size, 64U);
-  EXPECT_EQ(config->options.num_gpu_blocks, 16384);
-  EXPECT_EQ(config->options.max_num_seqs, 256);
-  EXPECT_EQ(config->options.max_num_batched_tokens, 8192);
+  EXPECT_EQ(config->args.engine.block_size, 64U);
+  EXPECT_EQ(config->args.engine.num_gpu_blocks, 16384U);
+  EXPECT_EQ(config->args.engine.max_num_seqs, 256U);
+  EXPECT_EQ(config->args.engine.max_num_batched_tokens, 8192U);
+  EXPECT_EQ(config->dp_size, 1U);
   EXPECT_EQ(config->drain_limit, std::chrono::seconds(900));
   EXPECT_FALSE(config->status_enabled);
   EXPECT_EQ(config->device_type, "cuda");
@@ -56,26 +57,79 @@ TEST(WorkerConfig, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
     return ErrorOf(options);
   };
   EXPECT_EQ(with([](auto& o) { o.num_workers = 0; }), "--num-workers must be at least 1, got 0");
-  EXPECT_EQ(with([](auto& o) { o.num_gpu_blocks = 0; }),
-            "--num-gpu-blocks-override must be between 1 and 4294967294, got 0");
-  EXPECT_EQ(with([](auto& o) { o.speedup_ratio = -1; }),
-            "--speedup-ratio must be a finite number >= 0, got -1.000000");
-  EXPECT_EQ(with([](auto& o) { o.engine_type = "sglang"; }),
-            "--engine-type 'sglang' is not supported by this version (allowed: vllm)");
-  EXPECT_EQ(with([](auto& o) { o.event_plane = "zmq"; }),
-            "--event-plane 'zmq' is not supported by this version (allowed: nats)");
+  EXPECT_EQ(with([](auto& o) { o.engine.data_parallel_size = 65'537; }),
+            "--data-parallel-size (dp_size) must be at most 65536, got 65537");
+  EXPECT_EQ(with([](auto& o) {
+              o.engine.data_parallel_size = 65'536;
+              o.num_workers = 17;
+            }),
+            "--num-workers x --data-parallel-size must be at most 1048576 ranks, got 1114112");
+  EXPECT_EQ(with([](auto& o) { o.event_plane = "tcp"; }),
+            "--event-plane 'tcp' is not supported by this version (allowed: nats, zmq)");
+  EXPECT_EQ(with([](auto& o) { o.durable_kv_events = true; }),
+            "--durable-kv-events needs --dynamo-release 1.3, got 'both': 1.6 has no durable mode");
+  EXPECT_EQ(with([](auto& o) {
+              o.durable_kv_events = true;
+              o.dynamo_release = "1.3";
+              o.event_plane = "zmq";
+            }),
+            "--durable-kv-events needs --event-plane nats, got 'zmq'");
+  EXPECT_EQ(with([](auto& o) { o.kv_batching_window_ms = 15'001; }),
+            "--kv-batching-window-ms must be between 0 and 15000, got 15001");
   EXPECT_EQ(with([](auto& o) { o.discovery_backend = "mem"; }),
             "--discovery-backend 'mem' is not supported by this version (allowed: etcd, file)");
   EXPECT_EQ(with([](auto& o) { o.endpoint = "foo"; }), "Invalid in= option 'foo'");
-  EXPECT_EQ(with([](auto& o) { o.block_size = 1; }),
-            "--block-size must be at least 2 with --engine-type vllm, got 1");
+  EXPECT_EQ(with([](auto& o) { o.disaggregation_mode = "decode"; }),
+            "--disaggregation-mode 'decode' is not supported by this version (allowed: agg)");
 }
 
-TEST(WorkerConfig, RefusesAReleaseThatIsNotServed) {
-  const auto profile = MakeReleaseProfile("1.6", {"ns", "backend", "generate"}, 1);
-  ASSERT_FALSE(profile);
-  EXPECT_EQ(profile.error().message,
-            "--dynamo-release '1.6' is not supported by this version (allowed: 1.3)");
+TEST(ReleaseProfile, KnowsEachReleaseAndBoth) {
+  const transport::EndpointName endpoint{"ns", "backend", "generate"};
+  const auto both = MakeReleaseProfile("both", endpoint);
+  ASSERT_TRUE(both);
+  ASSERT_EQ(both->wires.size(), 2U);
+  EXPECT_EQ(both->service_version, "1.3.0+post1");
+  EXPECT_EQ(both->request_plane_codec, "msgpack");
+  const auto old = MakeReleaseProfile("1.3", endpoint);
+  ASSERT_TRUE(old);
+  ASSERT_EQ(old->wires.size(), 1U);
+  EXPECT_FALSE(old->request_plane_codec.has_value());
+  EXPECT_FALSE(old->card_says_publishing);
+  const auto newer = MakeReleaseProfile("1.6", endpoint);
+  ASSERT_TRUE(newer);
+  ASSERT_EQ(newer->wires.size(), 1U);
+  EXPECT_EQ(newer->service_version, "1.6.1");
+  EXPECT_TRUE(newer->merges_units);
+  EXPECT_FALSE(both->merges_units || old->merges_units);
+  EXPECT_TRUE(newer->card_says_publishing);
+}
+
+TEST(ReleaseProfile, RefusesWhatIsNotServed) {
+  const auto refusal = [](const char* release, const char* ns) {
+    const auto profile = MakeReleaseProfile(release, {ns, "backend", "generate"});
+    return profile ? std::string("accepted") : profile.error().message;
+  };
+  EXPECT_EQ(refusal("1.7", "ns"), "--dynamo-release '1.7' is not known (allowed: 1.3, 1.6, both)");
+  EXPECT_EQ(refusal("both", "namespace"),
+            "namespace 'namespace' needs --dynamo-release 1.3 or 1.6: the records of both would "
+            "share keys");
+  EXPECT_EQ(refusal("1.3", "namespace"), "accepted");
+}
+
+TEST(ReleaseProfile, PublisherIdsFitTheRelease) {
+  const transport::EndpointName endpoint{"ns", "backend", "generate"};
+  const auto both = MakeReleaseProfile("both", endpoint);
+  ASSERT_TRUE(both);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_LT(NewChannel(both->wires[1], kKvEventsTopic, endpoint).publisher_id,
+              std::uint64_t{1} << 53U);
+  }
+  EXPECT_EQ(transport::EventSubject(NewChannel(both->wires[0], kLoadTopic, endpoint)),
+            "namespace.ns.kv_metrics");
+  EXPECT_EQ(transport::EventSubject(NewChannel(both->wires[0], kForwardPassTopic, endpoint)),
+            "namespace.ns.component.backend.forward-pass-metrics");
+  EXPECT_EQ(transport::EventSubject(NewChannel(both->wires[1], kLoadTopic, endpoint)),
+            "namespace.ns.component.backend.endpoint.generate.kv_metrics");
 }
 
 TEST(Environment, EmptyCountsAsUnset) {

@@ -1,7 +1,7 @@
 #include "worker/load_metrics/load_publisher.h"
 
+#include "tests/fakes/fake_event_plane.h"
 #include "tests/fakes/fake_loop.h"
-#include "tests/fakes/fake_nats.h"
 #include "understudy/transport/codec.h"
 
 #include <gtest/gtest.h>
@@ -11,13 +11,21 @@ namespace {
 
 class LoadPublisherTest : public ::testing::Test {
  protected:
-  LoadPublisherTest() : publisher_(loop_, nats_, Routes(), *metrics_) {
-    publisher_.AddWorker(77, 0, 2, nullptr);
-  }
+  LoadPublisherTest() { publisher_.AddWorker(77, 0, 2, &probe_); }
 
-  static std::vector<EventRoute> Routes() {
-    return MakeReleaseProfile("1.3", {"ns", "backend", "generate"}, 5)->load_routes;
-  }
+  /// Keeps the sums of the worker.
+  class SumProbe final : public EndpointProbe {
+   public:
+    engine::Load sum;
+    void RequestArrived(std::uint64_t) override {}
+    void StreamOpened() override {}
+    void StreamClosed(double, std::uint64_t) override {}
+    void Cancelled() override {}
+    void Failed(ErrorType) override {}
+    void Refused(RefusalReason) override {}
+    void TokensSent(std::uint64_t) override {}
+    void Load(const engine::Load& load) override { sum = load; }
+  };
 
   void Say(std::uint32_t rank, std::uint64_t blocks) {
     engine::Load load;
@@ -28,10 +36,8 @@ class LoadPublisherTest : public ::testing::Test {
   /// rank=value of every message so far, in order.
   std::vector<std::pair<std::uint32_t, std::uint64_t>> Said() {
     std::vector<std::pair<std::uint32_t, std::uint64_t>> values;
-    for (const auto& message : nats_.published) {
-      const auto envelope = transport::DecodeEnvelope(message.payload);
-      EXPECT_TRUE(envelope);
-      const auto load = transport::DecodeActiveLoad(envelope->payload);
+    for (const auto& message : plane_.published) {
+      const auto load = transport::DecodeActiveLoad(message.payload);
       EXPECT_TRUE(load);
       EXPECT_EQ(load->worker_id, 77U);
       EXPECT_FALSE(load->active_decode_blocks.has_value());
@@ -42,23 +48,28 @@ class LoadPublisherTest : public ::testing::Test {
   using Values = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
 
   fakes::FakeLoop loop_;
-  fakes::FakeNats nats_;
+  fakes::FakeEventPlane plane_;
+  std::unique_ptr<transport::EventPublisher> wire_ = *plane_.Open({}, transport::Delivery::kKept);
   std::unique_ptr<Metrics> metrics_ = Metrics::New();
-  LoadPublisher publisher_;
+  SumProbe probe_;
+  LoadPublisher publisher_{loop_, {wire_.get()}, *metrics_};
 };
 
 // M-038
-TEST_F(LoadPublisherTest, SendsTheEnvelopeThatRoutersRead) {
+TEST_F(LoadPublisherTest, SendsTheMessageThatRoutersRead) {
   Say(1, 9);
   loop_.Advance(LoadPublisher::kDebounce);
-  ASSERT_EQ(nats_.published.size(), 1U);
-  EXPECT_EQ(nats_.published[0].subject, "namespace.ns.kv_metrics");
-  const auto envelope = transport::DecodeEnvelope(nats_.published[0].payload);
-  ASSERT_TRUE(envelope);
-  EXPECT_EQ(envelope->publisher_id, 5U);
-  EXPECT_EQ(envelope->sequence, 0U);
-  EXPECT_EQ(envelope->topic, "kv_metrics");
   EXPECT_EQ(Said(), (Values{{1, 9}}));
+}
+
+TEST_F(LoadPublisherTest, ProbesGetTheSumsOverTheRanks) {
+  Say(0, 4);
+  Say(1, 6);
+  EXPECT_EQ(probe_.sum.blocks_active, 10U);
+  Say(0, 1);
+  EXPECT_EQ(probe_.sum.blocks_active, 7U);
+  Say(1, 0);
+  EXPECT_EQ(probe_.sum.blocks_active, 1U);
 }
 
 // M-039, U43: many passes within the debounce make one message, and the last value wins.
@@ -67,12 +78,12 @@ TEST_F(LoadPublisherTest, DebouncesAndSuppressesEqualValues) {
     Say(0, n);
   }
   Say(0, 3);
-  EXPECT_TRUE(nats_.published.empty());
+  EXPECT_TRUE(plane_.published.empty());
   loop_.Advance(LoadPublisher::kDebounce);
   EXPECT_EQ(Said(), (Values{{0, 3}}));
   Say(0, 3);
   loop_.Advance(LoadPublisher::kDebounce * 10);
-  EXPECT_EQ(nats_.published.size(), 1U);
+  EXPECT_EQ(plane_.published.size(), 1U);
   EXPECT_EQ(loop_.timers_armed(), 0U);
 }
 
@@ -103,10 +114,10 @@ TEST_F(LoadPublisherTest, SaysTheValuesAgainAtOnceAfterARefusal) {
 TEST_F(LoadPublisherTest, RepeatsValuesThatWereLostWithTheConnection) {
   Say(0, 4);
   loop_.Advance(LoadPublisher::kDebounce);
-  nats_.down = true;
+  plane_.down = true;
   Say(0, 5);
   loop_.Advance(LoadPublisher::kDebounce);
-  nats_.down = false;
+  plane_.down = false;
   publisher_.SayAllAgain();
   EXPECT_EQ(Said(), (Values{{0, 4}, {0, 5}}));
 }
@@ -118,7 +129,7 @@ TEST_F(LoadPublisherTest, SaysNothingAfterStop) {
   EXPECT_EQ(Said(), (Values{{0, 4}}));
   Say(0, 9);
   loop_.Advance(LoadPublisher::kDebounce * 2);
-  EXPECT_EQ(nats_.published.size(), 1U);
+  EXPECT_EQ(plane_.published.size(), 1U);
 }
 
 }  // namespace

@@ -26,6 +26,9 @@ TEST(Metrics, FamiliesAreTheKnownList) {
   auto& probe = metrics->AddEndpoint("ns", "backend", "generate", "1a");
   probe.Failed(ErrorType::kGenerate);
   probe.Refused(RefusalReason::kInvalid);
+  metrics->ReplayMissed(true);
+  metrics->KvQueryAnswered(KvAnswer::kTreeDump);
+  metrics->PrefillCompletionDropped();
   const std::set<std::string> expected = {
       "dynamo_component_requests_total counter",
       "dynamo_component_inflight_requests gauge",
@@ -56,15 +59,23 @@ TEST(Metrics, FamiliesAreTheKnownList) {
       "understudy_engine_token_gap_modelled_seconds gauge",
       "understudy_engine_token_gaps gauge",
       "understudy_engine_requests_waiting gauge",
+      "understudy_forward_pass_messages_failed_total counter",
+      "understudy_forward_pass_messages_total counter",
+      "understudy_kv_events_doubtful gauge",
+      "understudy_kv_events_published_total counter",
+      "understudy_kv_messages_not_sent_total counter",
+      "understudy_kv_queries_total counter",
       "understudy_lease_losses_total counter",
       "understudy_load_messages_failed_total counter",
       "understudy_load_messages_total counter",
       "understudy_nats_links_lost_total counter",
       "understudy_nats_messages_dropped gauge",
       "understudy_registered gauge",
+      "understudy_replay_misses_total counter",
       "understudy_requests_refused_total counter",
       "understudy_response_streams_open gauge",
       "understudy_tokens_sent_total counter",
+      "worker_prefill_completion_enqueue_failures_total counter",
   };
   EXPECT_EQ(FamiliesOf(metrics->Scrape(1)), expected);
 }

@@ -31,7 +31,7 @@ TEST(ServiceInfo, RepliesHaveTheCapturedShape) {
   for (const auto& [verb, captured] : CapturedReplies()) {
     ServiceIdentity identity{
         "dynamo", "backend", "1.3.0+post1", captured["id"], captured.value("started", "")};
-    std::vector<RequestPath::WorkerCounts> endpoints;
+    std::vector<EndpointCounts> endpoints;
     for (const auto& endpoint : captured.value("endpoints", Json::array())) {
       endpoints.push_back({endpoint["subject"],
                            endpoint.value("num_requests", 0U),
@@ -46,9 +46,7 @@ TEST(ServiceInfo, ListensOnThreeLevelsOfEachVerb) {
   fakes::FakeNats nats;
   const auto identity = NewServiceIdentity("dynamo", "backend", "1.3.0+post1");
   EXPECT_EQ(identity.id.size(), 22U);
-  ServeServiceInfo(nats, identity, [] {
-    return std::vector<RequestPath::WorkerCounts>{{"s.e-1", 3, 1, 30}};
-  });
+  ServeServiceInfo(nats, identity, [] { return std::vector<EndpointCounts>{{"s.e-1", 3, 1, 30}}; });
   EXPECT_EQ(nats.subjects().size(), 9U);
   EXPECT_EQ(nats.Deliver("$SRV.STATS.dynamo_backend." + identity.id, "", "inbox"), 1);
   ASSERT_EQ(nats.published.size(), 1U);

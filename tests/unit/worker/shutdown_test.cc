@@ -1,5 +1,6 @@
 #include "worker/lifecycle/shutdown.h"
 
+#include "tests/fakes/fake_event_plane.h"
 #include "tests/fakes/fake_loop.h"
 #include "tests/fakes/fake_nats.h"
 
@@ -52,15 +53,19 @@ class IdleEngine final : public engine::Engine {
 class ShutdownTest : public ::testing::Test {
  protected:
   ShutdownTest() {
+    EXPECT_TRUE(event_side_.Open());
     Shutdown::Parts parts;
     parts.discovery = &discovery_;
     parts.requests = &requests_;
     parts.events = &events_;
     parts.path = &path_;
-    parts.load = &load_;
+    parts.event_side = &event_side_;
+    parts.queries = &queries_;
     parts.instance_keys = {"v1/instances/a"};
     parts.subscriptions = {
         requests_.Subscribe("subject", "q", [](const transport::NatsMessage&) {})};
+    parts.query_subscriptions = {
+        requests_.Subscribe("queries", "q", [](const transport::NatsMessage&) {})};
     shutdown_ = std::make_unique<Shutdown>(loop_, parts, [this] { done_ = true; });
   }
 
@@ -69,9 +74,14 @@ class ShutdownTest : public ::testing::Test {
   FakeDiscovery discovery_;
   IdleEngine engine_;
   std::unique_ptr<Metrics> metrics_ = Metrics::New();
-  LoadPublisher load_{loop_, events_, {}, *metrics_};
   SteadyClock clock_;
-  RequestPath path_{loop_, requests_, engine_, load_, *metrics_, clock_, {}};
+  fakes::FakeEventPlane plane_;
+  ReleaseProfile profile_;
+  EventSide event_side_{loop_, plane_, clock_, *metrics_, profile_, {}, {}};
+  Ingress ingress_{requests_, *metrics_, clock_};
+  std::unique_ptr<NativeMetrics> native_ = NativeMetrics::New({});
+  RequestPath path_{loop_, ingress_, engine_, event_side_, *metrics_, *native_, clock_, {}};
+  QueryServer queries_{loop_, ingress_, event_side_.relay(), *metrics_};
   std::unique_ptr<Shutdown> shutdown_;
   bool done_ = false;
 };
@@ -80,7 +90,7 @@ TEST_F(ShutdownTest, LeavesDiscoveryFirstAndKeepsServingForTheGracePeriod) {
   shutdown_->Begin();
   loop_.Advance(std::chrono::milliseconds(199));
   EXPECT_EQ(discovery_.calls, (std::vector<std::string>{"delete v1/instances/a"}));
-  EXPECT_EQ(requests_.subjects().size(), 1U);
+  EXPECT_EQ(requests_.subjects().size(), 2U);
   EXPECT_FALSE(done_);
   loop_.Advance(std::chrono::milliseconds(1));
   EXPECT_TRUE(requests_.subjects().empty());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "understudy/base/result.h"
+#include "understudy/engine/handoff.h"
 #include "understudy/engine/types.h"
 
 #include <string>
@@ -55,6 +56,14 @@ class Engine {
   /// Any thread, does not block, idempotent; an unknown id is fine. The request's blocks are free
   /// before the rank's next pass begins. Outputs that were under way may still arrive.
   virtual void Cancel(RequestId id, RankIndex rank) = 0;
+
+  /// Both ends of hand-offs, for engines that have them; null: none. At most once, before Start.
+  /// `post` outlives the engine. Lives as long as the engine, which is destroyed on the thread that
+  /// `post` reaches; Stop ends the hand-offs first.
+  [[nodiscard]] virtual Handoffs* OpenHandoffs(Post post) {
+    static_cast<void>(post);
+    return nullptr;
+  }
 
   /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass
   /// to end (bounded by 1 s).

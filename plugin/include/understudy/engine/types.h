@@ -1,7 +1,9 @@
 // What crosses the border between the worker and an engine.
 #pragma once
 
+#include "understudy/base/clock.h"
 #include "understudy/base/ids.h"
+#include "understudy/engine/handoff_types.h"
 
 #include <cstdint>
 #include <memory>
@@ -24,6 +26,7 @@ struct Request {
 enum class OutputKind : std::uint8_t {
   kToken,      ///< one token, more follow
   kLastToken,  ///< one token, the request is complete and forgotten by the engine
+  kDone,       ///< no token: none was asked for, and the prompt is computed; forgotten
   kRejected,   ///< no token: the request can never fit (Dynamo: "request rejected"); forgotten
   kFailed,     ///< no token: the engine gave up; PassBatch::failures holds the text; forgotten
 };
@@ -51,8 +54,9 @@ struct Failure {
 /// (engine.md 6.2).
 struct Load {
   RankIndex rank{};
-  std::uint64_t blocks_active =
-      0;  ///< used by requests; shared blocks count once, cached ones do not
+  /// Used by requests; shared blocks count once, cached ones do not. SGLang: cached ones do, and it
+  /// may exceed the total for a pass (engine.md 4.7).
+  std::uint64_t blocks_active = 0;
   std::uint64_t blocks_total = 0;
   std::uint32_t requests_running = 0;
   std::uint32_t requests_waiting = 0;
@@ -67,6 +71,25 @@ struct Load {
   std::uint64_t token_gaps_total = 0;
   std::uint64_t token_gap_ns_total = 0;
   friend bool operator==(const Load&, const Load&) = default;
+};
+
+/// Population statistics of some lengths, in tokens.
+struct LengthStats {
+  std::uint64_t count = 0;
+  std::uint64_t sum = 0;
+  double variance = 0.0;
+};
+
+/// What one pass of a rank did. Source: dynamo-mocker 1.3.0 forward-pass snapshot (events.md 6).
+struct ForwardPass {
+  RankIndex rank{};
+  Nanoseconds duration{0};  ///< modelled
+  LengthStats prefill;      ///< full prompt lengths of requests with prompt tokens in the pass
+  std::uint64_t prefill_tokens = 0;     ///< computed in the pass for them
+  std::uint64_t prefill_kv_tokens = 0;  ///< of their prompts, what was there before
+  LengthStats decode;                   ///< the others, by sequence length
+  LengthStats queued_prefill;           ///< waiting after the pass, by prompt length
+  LengthStats queued_decode;            ///< preempted, by sequence length
 };
 
 struct KvBlock {
@@ -91,7 +114,9 @@ struct PassBatch {
   std::vector<Admission> admissions;  ///< before any output of the same request
   std::vector<Output> outputs;
   std::vector<Failure> failures;
-  std::vector<Load> loads;  ///< the latest value of each rank that changed
+  std::vector<Load> loads;              ///< the latest value of each rank that changed
+  std::vector<ForwardPass> passes;      ///< only when the engine was asked for them
+  std::vector<HandoffSignal> handoffs;  ///< each between two outputs: outputs_before
   /// Destroyed with the batch: tells the engine that its outputs were dealt with. An engine that
   /// runs ahead of its reader pauses when too many outputs are under way. May be null.
   std::shared_ptr<const void> credit;

@@ -7,6 +7,8 @@
 #include "understudy/mocker/mocker_options.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -14,7 +16,8 @@ namespace understudy::mocker {
 /// (engine threads wait on that clock until the deadlines they compute from `clock`) and outlive
 /// the engine. Errors: kInvalidConfig with the reference's text where it has one
 /// (dynamo-mocker 1.3.0, golden vector engine_args_validation.json), else one that names the field.
-[[nodiscard]] Result<std::unique_ptr<engine::Engine>> NewMockerEngine(MockerOptions options,
-                                                                      const Clock& clock);
+/// `warnings`, if not null, gets one line for each thing that was put right silently.
+[[nodiscard]] Result<std::unique_ptr<engine::Engine>> NewMockerEngine(
+    MockerOptions options, const Clock& clock, std::vector<std::string>* warnings = nullptr);
 
 }  // namespace understudy::mocker

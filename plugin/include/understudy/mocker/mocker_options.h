@@ -12,6 +12,9 @@ namespace understudy::mocker {
 /// The engine whose scheduler and cache are simulated.
 enum class EngineType : std::uint8_t { kVllm, kSglang, kTrtllm };
 
+/// The Dynamo release whose engine is simulated.
+enum class SemanticsRelease : std::uint8_t { k13, k16 };
+
 enum class PreemptionMode : std::uint8_t { kLifo, kFifo };
 
 /// What a worker does with a request: everything, only the prompt (no decode time), or only the
@@ -36,8 +39,15 @@ struct SglangOptions {
 /// accept_rates[i], up to the first that is not. Source: dynamo-mocker 1.3.0 aic_nextn
 /// (engine.md 3.10).
 struct SpeculativeOptions {
-  std::vector<double> accept_rates;  ///< one per draft token, 1..5 of them, each in [0, 1]
-  std::uint64_t seed = 42;           ///< rank r draws from seed + r
+  std::vector<double> accept_rates;    ///< one per draft token, 1..5 of them, each in [0, 1]
+  std::uint64_t seed = 42;             ///< of the first rank of the first worker
+  std::uint32_t ranks_per_worker = 0;  ///< 0 = all ranks are one worker's
+
+  /// Seed of a rank's draws: one more for each rank of a worker, and one more for each worker.
+  [[nodiscard]] std::uint64_t SeedOf(std::uint32_t rank) const {
+    return ranks_per_worker == 0 ? seed + rank
+                                 : seed + rank / ranks_per_worker + rank % ranks_per_worker;
+  }
 };
 
 /// Thinking spans: the first token of a response is `start_token`, and after a share of the output
@@ -56,6 +66,10 @@ inline constexpr std::uint32_t kWaitingRequestsMax = 65536;
 /// numbers.
 struct MockerOptions {
   EngineType engine_type = EngineType::kVllm;
+  SemanticsRelease semantics = SemanticsRelease::k13;
+  /// Tokens of prompt and output together; longer prompts are rejected, outputs end there. None =
+  /// no limit.
+  std::optional<std::uint64_t> max_model_len{};
   std::uint32_t rank_count = 1;
   std::uint64_t num_gpu_blocks = 16384;  ///< per rank
   /// Tokens. Defaults per engine: vLLM 64, SGLang 1 (its page), TensorRT-LLM 32; at least 2 but for
@@ -91,6 +105,8 @@ struct MockerOptions {
 
   /// Deliver OnKvEvents. Without prefix caching and on a decode worker there are none anyway.
   bool kv_events = true;
+  /// Fill engine::PassBatch::passes.
+  bool pass_stats = false;
   /// Token ids of a run: the same seed and the same arrivals per rank give the same ids.
   std::uint64_t seed = 42;
   /// The reference's behaviour where ours differs on purpose: table in plugin/README.md.

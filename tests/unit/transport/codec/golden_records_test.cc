@@ -81,20 +81,6 @@ TEST_P(GoldenRecords, InstancesDecodeAndReencodeToTheSameBytes) {
   EXPECT_GE(instances, 2U);
 }
 
-// With the ZMQ event plane the record carries an address: not of this encoder.
-TEST_P(GoldenRecords, EventChannelsOnNatsAreWrittenToTheSameBytes) {
-  for (const Json& record : vector_["records"]) {
-    const Json json = Json::parse(record["value_text"].get<std::string>());
-    if (json["type"] != "EventChannel" || json["transport"]["kind"] != "Nats") {
-      continue;
-    }
-    const Record again = EncodeEventChannel13(
-        {json["namespace"], json["component"], json["topic"], json["instance_id"]});
-    EXPECT_EQ(again.key, record["key"]);
-    EXPECT_EQ(again.value, record["value_text"]);
-  }
-}
-
 // Two kinds of cards have fields this encoder does not write: of workers that serve their own files
 // (extra_files) and of prefill workers (disaggregated_endpoint).
 TEST_P(GoldenRecords, ModelsAreWrittenToTheSameBytes) {

@@ -82,11 +82,5 @@ TEST(InstanceRecord, RefusesOtherRecordsAndBadValues) {
   EXPECT_FALSE(DecodeInstance("\xff").has_value());
 }
 
-TEST(EventChannelRecord, EmptyComponentMeansTheNamespace) {
-  const Record record = EncodeEventChannel13({"dynamo", "", "kv_metrics", 10});
-  EXPECT_EQ(record.key, "v1/event_channels/dynamo//kv_metrics/a");
-  EXPECT_EQ(Json::parse(record.value)["transport"]["config"]["subject_prefix"], "namespace.dynamo");
-}
-
 }  // namespace
 }  // namespace understudy::transport

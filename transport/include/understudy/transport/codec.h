@@ -161,6 +161,14 @@ struct EventEnvelope {
   std::string payload;
 };
 [[nodiscard]] std::string EncodeEnvelope(const EventEnvelope& envelope);
+/// The same, appended. It is at most kEnvelopeBytesMax longer than topic and payload.
+inline constexpr std::size_t kEnvelopeBytesMax = 96;
+void AppendEnvelope(std::string& out,
+                    std::uint64_t publisher_id,
+                    std::uint64_t sequence,
+                    std::uint64_t published_at_ms,
+                    std::string_view topic,
+                    std::string_view payload);
 [[nodiscard]] Result<EventEnvelope> DecodeEnvelope(std::string_view bytes);
 
 /// kv_metrics. Source: events.md 5.

@@ -37,15 +37,6 @@ struct InstanceRecord {
 [[nodiscard]] Record EncodeInstance(const InstanceRecord& instance);
 [[nodiscard]] Result<InstanceRecord> DecodeInstance(std::string_view json);
 
-/// 1.3 form of an event channel on NATS. `component` empty = namespace scope.
-struct EventChannel13 {
-  std::string ns;
-  std::string component;
-  std::string topic;
-  std::uint64_t publisher_id = 0;
-};
-[[nodiscard]] Record EncodeEventChannel13(const EventChannel13& channel);
-
 /// A file of the model folder: `blake3:<64 hex>` over its bytes.
 struct CardFile {
   std::string path;
@@ -72,6 +63,7 @@ struct ModelCard {
   std::uint64_t max_num_batched_tokens = 0;
   std::uint32_t data_parallel_size = 1;
   bool enable_local_indexer = false;
+  std::optional<bool> kv_event_publishing_enabled;  ///< 1.6
   std::uint32_t context_length = 0;
   std::optional<std::string> stable_routing_id;
 };

@@ -45,6 +45,11 @@ class ResponseStream {
   /// Closes now; what was not written is dropped. `on_end` is not called.
   virtual void Abort() = 0;
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
+  /// Appended and not sent yet.
+  [[nodiscard]] virtual std::size_t unsent() const = 0;
+  /// Called from the loop, not from inside a member, whenever all that was flushed is sent: for
+  /// long answers that are appended piece by piece.
+  virtual void OnSent(std::function<void()> listener) = 0;
 };
 
 /// Dials `address` (host:port, [v6]:port, or unbracketed v6:port as a 1.3.0 frontend writes it;

@@ -1,0 +1,67 @@
+#include "plugin/mocker/handoff/transfer_timing.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+namespace understudy::mocker::handoff {
+
+using engine::TransferTiming;
+
+std::optional<double> DelayMs(const TransferTiming& timing,
+                              std::uint64_t destination_missing_tokens) {
+  const std::uint64_t tokens = timing.mode == TransferTiming::Mode::kFullPrompt
+                                   ? timing.full_prompt_tokens
+                                   : destination_missing_tokens;
+  if (!timing.kv_bytes_per_token || !timing.bandwidth_gb_s || *timing.bandwidth_gb_s <= 0.0) {
+    return std::nullopt;
+  }
+  return static_cast<double>(tokens) * static_cast<double>(*timing.kv_bytes_per_token) /
+         (*timing.bandwidth_gb_s * 1e9) * 1000.0;
+}
+
+std::optional<std::optional<double>> KnownDelayMs(const TransferTiming& timing,
+                                                  std::optional<std::uint64_t> missing_tokens) {
+  if (timing.mode == TransferTiming::Mode::kFullPrompt) {
+    return DelayMs(timing, 0);
+  }
+  if (!missing_tokens) {
+    return std::nullopt;
+  }
+  return DelayMs(timing, *missing_tokens);
+}
+
+Status ValidateDelay(std::optional<double> delay_ms) {
+  if (delay_ms && !(std::isfinite(*delay_ms) && *delay_ms >= 0.0)) {
+    return Fail(Errc::kMalformed, "invalid handoff transfer delay " + DisplayNumber(*delay_ms));
+  }
+  return {};
+}
+
+Status ValidateTiming(const TransferTiming& timing) {
+  if (timing.bandwidth_gb_s &&
+      !(std::isfinite(*timing.bandwidth_gb_s) && *timing.bandwidth_gb_s > 0.0)) {
+    return Fail(Errc::kMalformed,
+                "invalid handoff transfer bandwidth " + DisplayNumber(*timing.bandwidth_gb_s));
+  }
+  TransferTiming full = timing;
+  full.mode = TransferTiming::Mode::kFullPrompt;
+  return ValidateDelay(DelayMs(full, 0));
+}
+
+std::string DisplayNumber(double number) {
+  if (std::isnan(number)) {
+    return "NaN";
+  }
+  if (std::isinf(number)) {
+    return number < 0 ? "-inf" : "inf";
+  }
+  std::array<char, 400> digits{};  // the longest: 5e-324 without an exponent
+  const auto [end, error] =
+      std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed);
+  static_cast<void>(error);  // it fits
+  return {digits.data(), end};
+}
+
+}  // namespace understudy::mocker::handoff

@@ -1,0 +1,277 @@
+// Pass by pass against runs of release 1.6's engine: tests/vectors/engine-1.6/pass_*.json, recorded
+// with aisimulate-core 0.13.0 linked into a small program. Commands between passes and inside them
+// are part of the scenarios.
+#include "tests/unit/plugin/golden16.h"
+
+#include <map>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace understudy::mocker {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kDurationTolerance = 1e-6;  // relative
+constexpr double kVarianceTolerance = 1e-9;
+
+class Pass16Vectors : public ::testing::TestWithParam<const char*> {
+ protected:
+  Pass16Vectors()
+      : case_(LoadGolden16("pass_" + std::string(GetParam()))), rank_(case_["engine_args"]) {}
+
+  engine::Request RequestOf(std::size_t index) const {
+    const Json& row = case_["requests"][index];
+    engine::Request request;
+    request.id = RequestId{index + 1};
+    request.prompt.resize(row["token_range"][1].get<std::size_t>() -
+                          row["token_range"][0].get<std::size_t>());
+    std::iota(
+        request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
+    request.output_tokens_max = row["max_output_tokens"];
+    if (row.contains("output_token_ids")) {
+      request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
+    }
+    return request;
+  }
+
+  std::size_t IndexOf(const Json& id) const {
+    for (std::size_t i = 0; i < case_["requests"].size(); ++i) {
+      if (case_["requests"][i]["id"] == id) {
+        return i;
+      }
+    }
+    ADD_FAILURE() << "no request " << id;
+    return 0;
+  }
+
+  std::string NameOf(RequestId id) const { return case_["requests"][Value(id) - 1]["id"]; }
+
+  void SubmitVisibleFrom(std::size_t pass) {
+    for (std::size_t i = 0; i < case_["requests"].size(); ++i) {
+      const Json& row = case_["requests"][i];
+      if (!row.contains("submitted_by_command") &&
+          row.value("visible_from_pass", std::size_t{0}) == pass) {
+        rank_.scheduler().Submit(RequestOf(i));
+      }
+    }
+  }
+
+  void Command(const Json& want, CommandOutput& output) {
+    const std::string name = want["command"];
+    const std::size_t index = IndexOf(want["id"]);
+    const RequestId id{index + 1};
+    RankScheduler& rank = rank_.scheduler();
+    bool applied = true;
+    if (name == "reserve_destination") {
+      const Status status = rank.ReserveDestination(RequestOf(index), false, output);
+      ASSERT_EQ(status.has_value(), !want.contains("error"));
+      if (!status) {
+        const std::string text = want["error"];
+        EXPECT_NE(text.find(status.error().message), std::string::npos) << status.error().message;
+        return;
+      }
+    } else if (name == "submit_handoff_prefill") {
+      rank.SubmitSource(RequestOf(index));
+    } else if (name == "activate_destination") {
+      applied = rank.ActivateDestination(id, output);
+    } else if (name == "cancel_destination") {
+      applied = rank.CancelDestination(id, output);
+    } else if (name == "release_source") {
+      applied = rank.ReleaseSource(id, output);
+    } else {
+      applied = rank.Cancel(id);
+    }
+    EXPECT_EQ(applied, want["result"] != "noop");
+  }
+
+  void RunCommands(const Json& step, const char* when) {
+    if (!step.contains(when)) {
+      return;
+    }
+    for (const Json& want : step[when]) {
+      SCOPED_TRACE(want["command"].get<std::string>() + " " + want["id"].get<std::string>());
+      CommandOutput output;
+      Command(want, output);
+      if (want.contains("kv_events")) {
+        EXPECT_EQ(TextOf(output.events), TextOf(want["kv_events"]));
+        ExpectLoad(want["metrics"]);
+        ExpectNotices(want["lifecycle"], output.notices);
+      }
+      EXPECT_EQ(rank_.scheduler().CheckConsistency(), "");
+    }
+  }
+
+  void ExpectNotices(const Json& want, const std::vector<HandoffNotice>& got) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(NameOf(got[i].id), want[i]["id"]);
+      const bool reserved = want[i]["type"] == "destination_reserved";
+      EXPECT_EQ(got[i].kind == HandoffNotice::Kind::kDestinationReserved, reserved);
+      if (reserved) {
+        EXPECT_EQ(got[i].tokens, want[i]["transferable_prompt_tokens"]);
+      }
+    }
+  }
+
+  void ExpectOutputs(const Json& want, const std::vector<engine::Output>& got) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      using engine::OutputKind;
+      EXPECT_EQ(NameOf(got[i].id), want[i]["id"]);
+      EXPECT_EQ(got[i].kind != OutputKind::kToken, want[i]["completed"].get<bool>());
+      EXPECT_EQ(got[i].kind == OutputKind::kRejected, want[i].value("rejected", false));
+      const bool has_token =
+          got[i].kind == OutputKind::kToken || got[i].kind == OutputKind::kLastToken;
+      EXPECT_EQ(has_token, !want[i]["token_id"].is_null());
+      const Json& row = case_["requests"][IndexOf(want[i]["id"])];
+      if (has_token && row.contains("output_token_ids")) {
+        EXPECT_EQ(got[i].token, want[i]["token_id"]);
+      }
+    }
+  }
+
+  void ExpectLoad(const Json& want) {
+    const engine::Load load = rank_.scheduler().load();
+    EXPECT_EQ(load.blocks_active, want["active_decode_blocks"]);
+    EXPECT_EQ(rank_.scheduler().blocks().cached, want["inactive_blocks"]);
+    EXPECT_EQ(load.blocks_total, want["total_blocks"]);
+    EXPECT_EQ(load.requests_running, want["running_requests"]);
+    EXPECT_EQ(load.requests_waiting, want["waiting_requests"]);
+    EXPECT_EQ(load.preemptions_total, want["vllm_preemptions_total"]);
+  }
+
+  static void ExpectStats(const Json& want, const PassStats& got) {
+    EXPECT_EQ(got.prefill.count, want["num_prefill_requests"]);
+    EXPECT_EQ(got.prefill_tokens, want["sum_prefill_tokens"]);
+    EXPECT_EQ(got.prefill_kv_tokens, want["sum_prefill_kv_tokens"]);
+    EXPECT_NEAR(got.prefill.variance, want["var_prefill_length"], kVarianceTolerance);
+    EXPECT_EQ(got.decode.count, want["num_decode_requests"]);
+    EXPECT_EQ(got.decode.sum, want["sum_decode_kv_tokens"]);
+    EXPECT_NEAR(got.decode.variance, want["var_decode_kv_tokens"], kVarianceTolerance);
+    EXPECT_EQ(got.queued_prefill.count, want["num_queued_prefill"]);
+    EXPECT_EQ(got.queued_prefill.sum, want["sum_queued_prefill_tokens"]);
+    EXPECT_NEAR(got.queued_prefill.variance, want["var_queued_prefill_length"], kVarianceTolerance);
+    EXPECT_EQ(got.queued_decode.count, want["num_queued_decode"]);
+    EXPECT_EQ(got.queued_decode.sum, want["sum_queued_decode_kv_tokens"]);
+    EXPECT_NEAR(
+        got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
+  }
+
+  /// What a cancel inside a pass takes back: the outputs of the request.
+  void DropCancelled(const Json& step, std::vector<engine::Output>& outputs) {
+    if (!step.contains("during_pass")) {
+      return;
+    }
+    for (const Json& command : step["during_pass"]) {
+      const RequestId id{IndexOf(command["id"]) + 1};
+      std::erase_if(outputs, [&](const engine::Output& output) { return output.id == id; });
+    }
+  }
+
+  void RunPass(const Json& step) {
+    PassOutput output;
+    rank_.scheduler().RunPass(output);
+    const double want_ms = step["modelled_duration_ms"];
+    EXPECT_NEAR(static_cast<double>(output.duration().count()) / 1e6,
+                want_ms,
+                want_ms * kDurationTolerance);
+    EXPECT_TRUE(output.events_at_end);
+    ExpectStats(step["fpm"], output.stats);
+    RunCommands(step, "during_pass");
+    DropCancelled(step, output.outputs);
+    ExpectOutputs(step["outputs"], output.outputs);
+    ASSERT_EQ(output.admissions.size(), step["admissions"].size());
+    for (std::size_t i = 0; i < output.admissions.size(); ++i) {
+      EXPECT_EQ(NameOf(output.admissions[i].id), step["admissions"][i]["id"]);
+      EXPECT_EQ(output.admissions[i].cached_tokens, step["admissions"][i]["reused_input_tokens"]);
+    }
+    EXPECT_EQ(rank_.scheduler().CheckConsistency(), "");
+    CommandOutput retried;
+    rank_.scheduler().RetryDestination(retried);
+    output.events.insert(output.events.end(), retried.events.begin(), retried.events.end());
+    output.notices.insert(output.notices.end(), retried.notices.begin(), retried.notices.end());
+    EXPECT_EQ(TextOf(output.events), TextOf(step["kv_events"]));
+    ExpectNotices(step.value("lifecycle", Json::array()), output.notices);
+    ExpectLoad(step["metrics"]);
+  }
+
+  const Json case_;
+  Golden16Rank rank_;
+};
+
+TEST_P(Pass16Vectors, EveryPassIsTheOriginals) {
+  std::size_t next = 0;  // passes without a record were idle
+  for (const Json& step : case_["passes"]) {
+    if (step.contains("stuck_from_pass")) {
+      PassOutput output;
+      rank_.scheduler().RunPass(output);
+      EXPECT_FALSE(output.progressed);
+      EXPECT_TRUE(rank_.scheduler().HasWork());
+      break;
+    }
+    const auto pass = step["pass"].get<std::size_t>();
+    SCOPED_TRACE("pass " + std::to_string(pass));
+    for (; next <= pass; ++next) {
+      SubmitVisibleFrom(next);
+    }
+    RunCommands(step, "before_pass");
+    if (!step.contains("idle")) {
+      RunPass(step);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded,
+                         Pass16Vectors,
+                         ::testing::Values("vllm_single_partial",
+                                           "vllm_single_aligned",
+                                           "vllm_prefix_reuse",
+                                           "vllm_prefix_active_share",
+                                           "vllm_chunked",
+                                           "vllm_no_chunk",
+                                           "vllm_max_num_seqs",
+                                           "vllm_preempt_lifo",
+                                           "vllm_preempt_fifo",
+                                           "vllm_reject",
+                                           "vllm_wait_gate",
+                                           "vllm_evict_order",
+                                           "vllm_no_prefix_cache",
+                                           "vllm_token_ids",
+                                           "vllm_prefill_worker",
+                                           "vllm_decode_worker",
+                                           "vllm_speedup0",
+                                           "vllm_speedup10",
+                                           "vllm_mtp_rate1",
+                                           "vllm_mtp_prefix",
+                                           "vllm_duplicate_copies",
+                                           "vllm_fully_cached",
+                                           "vllm_fixed_timing",
+                                           "vllm_decode_clamp",
+                                           "vllm_max_model_len",
+                                           "vllm_outgrown",
+                                           "vllm_outgrown_exact",
+                                           "vllm_queue_order",
+                                           "vllm_recompute_chunk",
+                                           "vllm_zero_output",
+                                           "vllm_cancel_last_output",
+                                           "vllm_cancel_mid_pass",
+                                           "vllm_cancel_running",
+                                           "vllm_cancel_waiting",
+                                           "vllm_handoff_cancel",
+                                           "vllm_handoff_destination",
+                                           "vllm_handoff_destination_deadlock",
+                                           "vllm_handoff_destination_prefix",
+                                           "vllm_handoff_source",
+                                           "trtllm_cancel",
+                                           "trtllm_clamp",
+                                           "trtllm_fully_cached",
+                                           "trtllm_handoff_destination",
+                                           "trtllm_max_model_len",
+                                           "trtllm_no_evict",
+                                           "trtllm_reject"),
+                         [](const auto& p) { return std::string(p.param); });
+
+}  // namespace
+}  // namespace understudy::mocker

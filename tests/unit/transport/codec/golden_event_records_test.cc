@@ -1,0 +1,118 @@
+// Records of event channels and sources as the real workers wrote them, and as one worker for both
+// releases writes them: vectors/events/discovery_records.json,
+// vectors/wire/both_profiles_records.json and etcd_*.json.
+#include "tests/unit/transport/codec/golden.h"
+#include "understudy/transport/event_records.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace understudy::transport::golden {
+namespace {
+
+struct Written {
+  std::string key;
+  Json value;
+};
+
+/// Every record of the vectors, whatever it is of.
+std::vector<Written> AllRecords() {
+  std::vector<Written> all;
+  for (const Json& record : Load("events/discovery_records.json")) {
+    all.push_back({record["key"], record["value"]});
+  }
+  const Json both = Load("wire/both_profiles_records.json");
+  for (const char* plane : {"nats_event_plane", "zmq_event_plane"}) {
+    for (const Json& record : both[plane]) {
+      all.push_back({record["key"], record["value"]});
+    }
+  }
+  for (const char* release : {"etcd_1.3.0_", "etcd_1.6.1_"}) {
+    for (const std::string& file : WireFiles(release)) {
+      const Json vector = Load(file);
+      for (const Json& record : vector["records"]) {
+        all.push_back({record["key"], Json::parse(record["value_text"].get<std::string>())});
+      }
+    }
+  }
+  return all;
+}
+
+TEST(GoldenEventRecords, ChannelsDecodeAndReencodeToTheSameText) {
+  std::size_t channels = 0;
+  for (const Written& record : AllRecords()) {
+    if (!record.value.is_object() || record.value["type"] != "EventChannel") {
+      continue;
+    }
+    const auto decoded = DecodeEventChannel(record.value.dump());
+    ASSERT_TRUE(decoded.has_value()) << decoded.error().message;
+    const Record again = EncodeEventChannel(decoded->channel, decoded->transport);
+    EXPECT_EQ(again.key, record.key);
+    EXPECT_EQ(again.value, record.value.dump());
+    if (decoded->transport.kind == EventTransport::Kind::kNats) {
+      EXPECT_EQ(SubjectPrefix(decoded->channel), decoded->transport.address);
+    }
+    ++channels;
+  }
+  EXPECT_GT(channels, 30U);
+}
+
+TEST(GoldenEventRecords, SourcesAreWrittenToTheSameText) {
+  std::size_t sources = 0;
+  for (const Written& record : AllRecords()) {
+    if (!record.value.is_object() || record.value["type"] != "EventSource") {
+      continue;
+    }
+    const Json& metadata = record.value["metadata"];
+    const Json& place = metadata["kv_state_endpoint"];
+    EventSource source;
+    source.channel = {EventScope::kEndpoint,
+                      {place["namespace"], place["component"], place["name"]},
+                      record.value["topic"],
+                      record.value["publisher_id"]};
+    source.worker_id = metadata["worker"]["worker_id"];
+    source.dp_rank = metadata["worker"]["dp_rank"];
+    Json target = metadata["recovery_target"];
+    target["type"] = "Endpoint";
+    auto instance = DecodeInstance(target.dump());
+    ASSERT_TRUE(instance.has_value()) << instance.error().message;
+    source.recovery_target = *instance;
+    const Record again = EncodeEventSource(source);
+    EXPECT_EQ(again.key, record.key);
+    EXPECT_EQ(again.value, record.value.dump());
+    ++sources;
+  }
+  EXPECT_GT(sources, 5U);
+}
+
+TEST(EventSubjects, EscapeWhatSubjectsCannotHoldOnlyIn16) {
+  EventChannel channel{EventScope::kEndpoint, {"my.ns", "backend", "gen erate"}, "kv-events", 1};
+  EXPECT_EQ(EventSubject(channel),
+            "namespace.my%2Ens.component.backend.endpoint.gen%20erate.kv-events");
+  channel.scope = EventScope::kNamespace;
+  EXPECT_EQ(EventSubject(channel), "namespace.my.ns.kv-events");
+}
+
+TEST(EventChannelRecord, RefusesWhatItCannotReach) {
+  const auto refusal = [](const std::string& json) {
+    const auto record = DecodeEventChannel(json);
+    return record ? std::string("accepted") : record.error().message;
+  };
+  EXPECT_EQ(refusal("[]"), "event channel record: not an object");
+  EXPECT_EQ(refusal(R"({"type":"Endpoint"})"),
+            "event channel record: type: 'Endpoint' is not 'EventChannel'");
+  EXPECT_EQ(refusal(R"({"type":"EventChannel","topic":"t","instance_id":1})"),
+            "event channel record: transport: missing");
+  EXPECT_EQ(
+      refusal(
+          R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"ZmqBroker","config":{}}})"),
+      "event channel record: transport.kind: 'ZmqBroker' (known: Nats, Zmq)");
+  EXPECT_EQ(
+      refusal(
+          R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"Zmq","config":{}}})"),
+      "event channel record: transport.config: has no address");
+}
+
+}  // namespace
+}  // namespace understudy::transport::golden

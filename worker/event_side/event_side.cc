@@ -1,0 +1,146 @@
+#include "worker/event_side/event_side.h"
+
+#include <utility>
+
+namespace understudy::worker {
+
+EventSide::EventSide(transport::Loop& loop,
+                     transport::EventPlane& plane,
+                     const Clock& clock,
+                     Metrics& metrics,
+                     const ReleaseProfile& profile,
+                     transport::EndpointName endpoint,
+                     const Options& options)
+    : loop_(loop),
+      plane_(plane),
+      clock_(clock),
+      metrics_(metrics),
+      profile_(profile),
+      endpoint_(std::move(endpoint)),
+      options_(options) {
+  KvRelay::Options relay;
+  relay.batching = options_.batching;
+  relay.answers_queries = options_.durable == nullptr;
+  relay_ = std::make_unique<KvRelay>(loop_, plane_, clock_, metrics_, relay);
+}
+
+Result<transport::EventPublisher*> EventSide::OpenOne(const ReleaseWire& wire,
+                                                      const char* topic,
+                                                      transport::Delivery delivery) {
+  UNDERSTUDY_TRY(auto publisher, plane_.Open(NewChannel(wire, topic, endpoint_), delivery));
+  return publishers_.emplace_back(std::move(publisher)).get();
+}
+
+Status EventSide::Open() {
+  using transport::Delivery;
+  std::vector<transport::EventPublisher*> loads;
+  std::vector<transport::EventPublisher*> passes;
+  std::vector<transport::EventPublisher*> sequences;
+  for (const ReleaseWire& wire : profile_.wires) {
+    UNDERSTUDY_TRY(loads.emplace_back(), OpenOne(wire, kLoadTopic, Delivery::kKept));
+    if (options_.forward_passes) {
+      UNDERSTUDY_TRY(passes.emplace_back(), OpenOne(wire, kForwardPassTopic, Delivery::kLossy));
+    }
+    if (wire.has_sequence_events && options_.computed_prompts) {
+      UNDERSTUDY_TRY(sequences.emplace_back(), OpenOne(wire, kSequencesTopic, Delivery::kLossy));
+    }
+  }
+  load_ = std::make_unique<LoadPublisher>(loop_, std::move(loads), metrics_);
+  if (options_.forward_passes) {
+    passes_ = std::make_unique<ForwardPassPublisher>(loop_, std::move(passes), clock_, metrics_);
+  }
+  const bool grouped = plane_.kind() == transport::EventTransport::Kind::kZmq;
+  sequences_ = std::make_unique<SequencePublisher>(std::move(sequences), grouped, metrics_);
+  return {};
+}
+
+Status EventSide::AddWorker(std::uint64_t instance_id,
+                            std::uint32_t dp_size,
+                            EndpointProbe* probe) {
+  load_->AddWorker(instance_id, static_cast<std::uint32_t>(ranks_.size()), dp_size, probe);
+  for (std::uint32_t dp_rank = 0; dp_rank < dp_size; ++dp_rank) {
+    UNDERSTUDY_TRY_STATUS(AddRank(instance_id, dp_rank));
+  }
+  return {};
+}
+
+Status EventSide::AddRank(std::uint64_t worker_id, std::uint32_t dp_rank) {
+  const RankIndex rank{static_cast<std::uint32_t>(ranks_.size())};
+  ranks_.push_back({worker_id, dp_rank});
+  if (passes_) {
+    passes_->AddRank(worker_id, dp_rank);
+  }
+  if (!options_.kv_events) {
+    return {};
+  }
+  std::vector<KvOutput> outputs;
+  for (std::size_t wire = 0; wire < profile_.wires.size(); ++wire) {
+    const auto form = profile_.wires[wire].answers.events;
+    if (options_.durable != nullptr) {
+      outputs.push_back({options_.durable, form, true});
+      continue;
+    }
+    UNDERSTUDY_TRY(auto* publisher,
+                   OpenOne(profile_.wires[wire], kKvEventsTopic, transport::Delivery::kKept));
+    outputs.push_back({publisher, form, false});
+    sources_.push_back({wire, rank, worker_id, dp_rank, publisher->channel()});
+  }
+  relay_->AddRank(WorkerId{worker_id}, DpRank{dp_rank}, std::move(outputs));
+  return {};
+}
+
+std::vector<transport::Record> EventSide::ChannelRecords() const {
+  std::vector<transport::Record> records;
+  records.reserve(publishers_.size());
+  for (const auto& publisher : publishers_) {
+    records.push_back(publisher->record());
+  }
+  return records;
+}
+
+void EventSide::Start() {
+  if (passes_) {
+    passes_->Start();
+  }
+}
+
+void EventSide::OnKvEvents(std::vector<engine::KvEvent> events) {
+  relay_->Take(std::move(events));
+}
+
+void EventSide::OnPassBatch(const engine::PassBatch& batch) {
+  for (const auto& load : batch.loads) {
+    load_->OnLoad(load);
+  }
+  if (passes_) {
+    passes_->OnPasses(batch.passes);
+  }
+}
+
+void EventSide::PromptComputed(RankIndex rank, std::string_view request_id) {
+  const RankName& name = ranks_[Value(rank)];
+  sequences_->PromptComputed(name.worker_id, name.dp_rank, request_id);
+}
+
+void EventSide::EndTurn() {
+  sequences_->Send();
+}
+
+void EventSide::SayAllAgain() {
+  load_->SayAllAgain();
+  relay_->SayNewestAgain();
+}
+
+void EventSide::Stop() {
+  if (std::exchange(stopped_, true)) {
+    return;
+  }
+  relay_->Stop();
+  sequences_->Send();
+  load_->Stop();
+  if (passes_) {
+    passes_->Stop();
+  }
+}
+
+}  // namespace understudy::worker

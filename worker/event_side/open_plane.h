@@ -1,0 +1,28 @@
+// Which wire the process's events take.
+#pragma once
+
+#include "understudy/base/result.h"
+#include "understudy/transport/event_plane.h"
+#include "understudy/transport/loop.h"
+#include "understudy/transport/nats.h"
+#include "worker/config/environment.h"
+#include "worker/config/worker_options.h"
+
+#include <memory>
+#include <string>
+
+namespace understudy::worker {
+
+/// Where subscribers of a ZMQ event plane reach us: DYN_EVENT_PLANE_HOST, else our address towards
+/// the NATS server. Empty with another event plane. Resolves names: before the loop runs.
+/// kUnavailable names the host.
+[[nodiscard]] Result<std::string> EventPlaneHost(const WorkerOptions& options,
+                                                 const Environment& env);
+
+/// `nats` is used by the plane of that name only, and outlives it.
+[[nodiscard]] std::unique_ptr<transport::EventPlane> OpenEventPlane(transport::Loop& loop,
+                                                                    const WorkerOptions& options,
+                                                                    transport::NatsClient* nats,
+                                                                    const std::string& host);
+
+}  // namespace understudy::worker
