@@ -14,6 +14,7 @@ namespace {
 
 using asio::ip::tcp;
 constexpr std::size_t kReadBytes = 16U << 10;
+constexpr int kUnreadReadsMax = 8;
 constexpr int kReadsMax = 8;  // per wake, so that a peer that floods cannot hold the loop
 
 Status OsError(int error) {
@@ -195,7 +196,21 @@ void BootstrapSocket::End(Status why) {
   });
 }
 
+/// The kernel answers a close with a reset when something is unread; the peer would be told of a
+/// fault instead of the end.
+void BootstrapSocket::DropUnread() {
+  std::array<char, kReadBytes> buffer;
+  for (int reads = 0; reads < kUnreadReadsMax && socket_.is_open(); ++reads) {
+    if (::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT) <= 0) {
+      return;
+    }
+  }
+}
+
 void BootstrapSocket::Close() {
+  if (!closed_) {
+    DropUnread();
+  }
   closed_ = true;
   handlers_.reset();
   asio::error_code ignored;

@@ -66,6 +66,7 @@ class BootstrapSocket : public std::enable_shared_from_this<BootstrapSocket> {
   void Flush();
   void AwaitWritable();
   void End(Status why);
+  void DropUnread();
 
   asio::io_context& context_;
   asio::ip::tcp::socket socket_;

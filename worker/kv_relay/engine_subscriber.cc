@@ -70,10 +70,11 @@ void EngineSubscriber::Bad(Episode& episode, std::uint64_t count, const std::str
         {{"endpoint", options_.endpoint}, {"first", why}});
   }
   episode.count += count;
+  episode.good_since = 0;
 }
 
 void EngineSubscriber::Good(Episode& episode) {
-  if (episode.count > 0) {
+  if (episode.count > 0 && ++episode.good_since >= kGoodOnesThatEndIt) {
     Log(LogLevel::kInfo,
         kLog,
         "no more " + std::string(episode.what),
@@ -145,9 +146,7 @@ void EngineSubscriber::OnBatch(std::string_view payload, bool /*replayed*/) {
     return;
   }
   Good(batch_episode_);
-  if (++batches_since_loss_ >= kQuietBatches) {
-    Good(lost_episode_);
-  }
+  Good(lost_episode_);
   if (batch->problems_total > 0) {
     const auto& first = batch->problems.front();
     Bad(event_episode_,
@@ -173,7 +172,6 @@ void EngineSubscriber::OnBatch(std::string_view payload, bool /*replayed*/) {
 }
 
 void EngineSubscriber::OnLost(std::uint64_t batches) {
-  batches_since_loss_ = 0;
   Bad(lost_episode_, batches, std::to_string(batches) + " batches");
 }
 

@@ -65,13 +65,14 @@ class EngineSubscriber final : private EngineBatchOrder::Sink {
   [[nodiscard]] const KvConversionCounters& conversion() const { return converter_.counters(); }
 
  private:
-  /// A degraded state: one warning when it begins, one line when it ends.
+  /// A degraded state: one warning when it begins, one line when so many good ones in a row ended
+  /// it.
+  static constexpr std::uint64_t kGoodOnesThatEndIt = 1024;
   struct Episode {
     std::string_view what;
     std::uint64_t count = 0;
+    std::uint64_t good_since = 0;
   };
-  /// So many batches without a loss end an episode of losses.
-  static constexpr std::uint64_t kQuietBatches = 1024;
 
   EngineSubscriber(transport::Loop& loop,
                    std::shared_ptr<transport::ZmqContext> context,
@@ -102,7 +103,6 @@ class EngineSubscriber final : private EngineBatchOrder::Sink {
   Episode batch_episode_{"kv event batches that cannot be read"};
   Episode event_episode_{"kv events that cannot be read"};
   Episode lost_episode_{"kv event batches that never came"};
-  std::uint64_t batches_since_loss_ = 0;
   bool replay_paused_ = false;
   std::unique_ptr<transport::Timer> silence_timer_;
   std::unique_ptr<transport::Timer> pause_timer_;

@@ -1,16 +1,16 @@
 // Who may command: one at a time, the others in the order in which they came.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <utility>
 
 namespace understudy::mocker::handoff {
 
-/// One thread: what looks like waiting is a queue of functions.
+/// One thread: what looks like waiting is a queue of functions. May be destroyed by one of them.
 class CommandLock {
  public:
   using Turn = std::function<void()>;
@@ -18,45 +18,57 @@ class CommandLock {
   /// Runs `turn` when the lock is free, maybe at once; it holds the lock until Release. The ticket
   /// is for Withdraw.
   std::uint64_t Enter(Turn turn) {
-    waiting_.push_back({++last_ticket_, std::move(turn)});
-    RunNext();
-    return last_ticket_;
+    const std::uint64_t ticket = ++state_->last_ticket;
+    state_->waiting.push_back({ticket, std::move(turn)});
+    RunNext(state_);
+    return ticket;
   }
   /// A turn that has not come will not come.
   void Withdraw(std::uint64_t ticket) {
-    std::erase_if(waiting_, [ticket](const Waiting& w) { return w.ticket == ticket; });
+    for (auto it = state_->waiting.begin(); it != state_->waiting.end(); ++it) {
+      if (it->ticket == ticket) {
+        const Turn gone = std::move(it->turn);  // destroyed when the queue is in order again
+        state_->waiting.erase(it);
+        return;
+      }
+    }
   }
   void Release() {
-    held_ = false;
-    RunNext();
+    state_->held = false;
+    RunNext(state_);
   }
-  [[nodiscard]] bool held() const { return held_; }
-  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  [[nodiscard]] bool held() const { return state_->held; }
+  [[nodiscard]] std::size_t waiting() const { return state_->waiting.size(); }
 
  private:
   struct Waiting {
     std::uint64_t ticket = 0;
     Turn turn;
   };
+  struct State {
+    std::deque<Waiting> waiting;
+    std::uint64_t last_ticket = 0;
+    bool held = false;
+    bool running = false;
+  };
 
-  void RunNext() {
-    if (running_) {
+  /// By value: the last turn may have held what this lock belongs to, and the lock with it.
+  static void RunNext(
+      std::shared_ptr<State> state) {  // NOLINT(performance-unnecessary-value-param)
+    if (state->running) {
       return;  // a turn that was over at once: the loop below goes on
     }
-    running_ = true;
-    while (!held_ && !waiting_.empty()) {
-      const Turn turn = std::move(waiting_.front().turn);
-      waiting_.pop_front();
-      held_ = true;
+    state->running = true;
+    while (!state->held && !state->waiting.empty()) {
+      const Turn turn = std::move(state->waiting.front().turn);
+      state->waiting.pop_front();
+      state->held = true;
       turn();
     }
-    running_ = false;
+    state->running = false;
   }
 
-  std::deque<Waiting> waiting_;
-  std::uint64_t last_ticket_ = 0;
-  bool held_ = false;
-  bool running_ = false;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 }  // namespace understudy::mocker::handoff

@@ -2,17 +2,17 @@
 #include "tests/integration/zmq/zmq_inbox.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <netinet/in.h>
 #include <string>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <vector>
 
-#include <asio/buffer.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/read.hpp>
-#include <asio/write.hpp>
 #include <gtest/gtest.h>
 #include <zmq.h>
 
@@ -268,28 +268,55 @@ TEST_F(ZmqSockets, ALargeFrameEndsTheConnectionAndTheNextOneServes) {
   });
 }
 
-TEST_F(ZmqSockets, AnEndpointWhereSomeoneElseAnsweredIsTriedAgain) {
-  // A port that speaks another protocol first, and belongs to a publisher later.
-  asio::io_context io;
-  std::string endpoint;
-  Inbox<Message> inbox;
-  std::unique_ptr<ZmqSubscriber> subscriber;
-  {
-    asio::ip::tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
-    endpoint = "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
-    subscriber = Subscriber(endpoint, "", inbox);
-    asio::ip::tcp::socket peer(io);
-    acceptor.accept(peer);
+/// Listens on a free port and treats one client to a greeting that no ZMQ peer accepts.
+class OtherServer {
+ public:
+  OtherServer() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* raw = reinterpret_cast<sockaddr*>(&address);
+    UNDERSTUDY_ASSERT(::bind(listener_, raw, size) == 0 && ::listen(listener_, 1) == 0);
+    UNDERSTUDY_ASSERT(::getsockname(listener_, raw, &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~OtherServer() { ::close(listener_); }
+  OtherServer(const OtherServer&) = delete;
+  OtherServer& operator=(const OtherServer&) = delete;
+
+  [[nodiscard]] std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
+  /// Returns when the client has hung up.
+  void GreetOne() {
+    const int client = ::accept(listener_, nullptr, nullptr);
+    UNDERSTUDY_ASSERT(client >= 0);
     // The greeting of ZMTP 3.0, with a mechanism that we don't speak.
     std::string greeting(64, '\0');
     greeting[0] = '\xff';
     greeting[9] = '\x7f';
     greeting[10] = '\x03';
     greeting.replace(12, 5, "PLAIN");
-    asio::write(peer, asio::buffer(greeting));
-    asio::error_code end;
-    std::string rest;
-    asio::read(peer, asio::dynamic_buffer(rest), end);  // until libzmq hangs up
+    UNDERSTUDY_ASSERT(::send(client, greeting.data(), greeting.size(), MSG_NOSIGNAL) == 64);
+    char byte = 0;
+    while (::recv(client, &byte, 1, 0) > 0) {
+    }
+    ::close(client);
+  }
+
+ private:
+  int listener_;
+  std::uint16_t port_ = 0;
+};
+
+TEST_F(ZmqSockets, AnEndpointWhereSomeoneElseAnsweredIsTriedAgain) {
+  std::string endpoint;
+  Inbox<Message> inbox;
+  std::unique_ptr<ZmqSubscriber> subscriber;
+  {
+    OtherServer other;
+    endpoint = other.endpoint();
+    subscriber = Subscriber(endpoint, "", inbox);
+    other.GreetOne();
   }
   auto publisher = Publisher(endpoint);
   Join(publisher, inbox);
