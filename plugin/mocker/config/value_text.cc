@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 namespace understudy::mocker {
 
@@ -20,18 +19,19 @@ Decimal ShortestDecimal(double value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific);
   Decimal out;
-  const char* exponent = text;
+  const char* exponent = end.ptr;
   for (const char* at = text; at != end.ptr; ++at) {
     if (*at == '-' && at == text) {
       out.negative = true;
     } else if (*at == 'e') {
-      exponent = at + 1;
+      exponent = at[1] == '+' ? at + 2 : at + 1;
       break;
     } else if (*at != '.') {
       out.digits += *at;
     }
   }
-  out.point = static_cast<int>(std::strtol(exponent, nullptr, 10)) + 1;
+  std::from_chars(exponent, end.ptr, out.point);  // the text has no end but this
+  ++out.point;
   return out;
 }
 

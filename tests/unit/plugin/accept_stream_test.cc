@@ -10,7 +10,8 @@ namespace understudy::mocker {
 namespace {
 
 TEST(AcceptStream, DrawsTheOriginalsNumbers) {
-  for (const nlohmann::json& want : LoadGoldenCase("mtp_rng")["cases"]) {
+  const nlohmann::json golden = LoadGoldenCase("mtp_rng");
+  for (const nlohmann::json& want : golden["cases"]) {
     AcceptStream stream({}, want["seed"].get<std::uint64_t>());
     for (const nlohmann::json& draw : want["first_next_u64"]) {
       EXPECT_EQ(std::to_string(stream.Next()), draw);
@@ -19,7 +20,8 @@ TEST(AcceptStream, DrawsTheOriginalsNumbers) {
 }
 
 TEST(AcceptStream, AcceptsAsManyDraftsAsTheOriginal) {
-  for (const nlohmann::json& want : LoadGoldenCase("mtp_rng")["cases"]) {
+  const nlohmann::json golden = LoadGoldenCase("mtp_rng");
+  for (const nlohmann::json& want : golden["cases"]) {
     AcceptStream stream(want["conditional_accept_rates"].get<std::vector<double>>(),
                         want["seed"].get<std::uint64_t>());
     std::size_t step = 0;
