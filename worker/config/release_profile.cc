@@ -58,6 +58,7 @@ Result<ReleaseProfile> MakeReleaseProfile(const std::string& release,
     profile.request_plane_codec = "msgpack";
     profile.card_says_publishing = true;
     profile.merges_units = !both;
+    profile.kv_conversion = kKvConversion16;
   }
   if (profile.wires.empty()) {
     return Fail(Errc::kInvalidConfig,

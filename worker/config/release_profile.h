@@ -6,6 +6,7 @@
 #include "understudy/transport/event_records.h"
 #include "understudy/transport/kv_query.h"
 #include "understudy/transport/records.h"
+#include "worker/kv_relay/conversion_rules.h"
 
 #include <cstdint>
 #include <optional>
@@ -37,6 +38,9 @@ struct ReleaseProfile {
   /// As 1.6: rows that follow each other in what an engine says at once become one event. Only
   /// when no 1.3 router listens, whose worker sends them as they are.
   bool merges_units = false;
+  /// How an engine's KV events are read. With both, as 1.6: a 1.3 router then matches less where
+  /// cache salts or plain media digests are used.
+  KvConversionRules kv_conversion = kKvConversion13;
 };
 
 /// `release` is 1.3, 1.6 or both. kInvalidConfig names the option, the value and what is allowed.
