@@ -263,7 +263,7 @@ void DestinationSession::ArmDeadline(TimePoint at) {
   deadline_.At(at, [this] { EndWithoutSuccess(); });
 }
 
-void DestinationSession::GiveUp(std::string text) {
+void DestinationSession::GiveUp(const std::string& text) {
   if (state_ != State::kRunning) {
     return;
   }

@@ -68,7 +68,7 @@ class DestinationSession {
   [[nodiscard]] bool ExtendDeadline(const char* too_early);
   void ArmDeadline(TimePoint at);
   void EndWithoutSuccess() { GiveUp("destination handoff ended before completion"); }
-  void GiveUp(std::string text);
+  void GiveUp(const std::string& text);
   void Finish(Status status);
 
   const SessionPlace place_;

@@ -25,15 +25,13 @@ Route::~Route() {
 void Route::Offer(std::optional<HandoffEvent> event) const {
   if (!channel->next) {
     if (event) {
-      channel->waiting.push_back(std::move(*event));
+      channel->waiting.push_back(*event);
     }
     return;  // the end is seen by the next Receive
   }
-  (*post)([held = channel,
-           next = std::exchange(channel->next, nullptr),
-           event = std::move(event)]() mutable {
+  (*post)([held = channel, next = std::exchange(channel->next, nullptr), event] {
     if (held->heard) {
-      next(std::move(event));
+      next(event);
     }
   });
 }
@@ -180,7 +178,7 @@ void BoundaryCore::Dispatch(LaneEvent event) {
     ++counts_.lane_closed_total;
     CloseRoute(blocking);
   }
-  lane_.push_back(std::move(event));
+  lane_.push_back(event);
   Pump();
 }
 
@@ -190,7 +188,7 @@ void BoundaryCore::Pump() {
     if (it == by_id_.end()) {
       ++counts_.events_dropped_total;
     } else if (it->second->channel->waiting.size() < engine::HandoffEvents::kWaitingMax) {
-      it->second->Offer(std::move(lane_.front().event));
+      it->second->Offer(lane_.front().event);
       ++counts_.events_total;
     } else {
       return;  // until its consumer has taken one

@@ -30,9 +30,9 @@ class Events final : public engine::HandoffEvents {
     UNDERSTUDY_ASSERT(!channel.next);
     channel.next = std::move(next);
     if (!channel.waiting.empty()) {
-      engine::HandoffEvent event = std::move(channel.waiting.front());
+      const engine::HandoffEvent event = channel.waiting.front();
       channel.waiting.pop_front();
-      route_->Offer(std::move(event));
+      route_->Offer(event);
       if (const auto core = route_->core.lock()) {
         core->Pump();  // there is room again
       }

@@ -57,7 +57,7 @@ class HandoffDesk {
   };
   struct IdHash {
     std::size_t operator()(const IdKey& key) const {
-      return std::hash<engine::HandoffId>()(key.handoff) + 2 * Value(key.rank) +
+      return std::hash<engine::HandoffId>()(key.handoff) + std::size_t{2} * Value(key.rank) +
              (key.end == End::kSource ? 0U : 1U);
     }
   };

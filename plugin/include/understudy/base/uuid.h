@@ -60,7 +60,7 @@ struct Uuid {
     if (c >= '0' && c <= '9') {
       digit = static_cast<std::uint64_t>(c - '0');
     } else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')) {
-      digit = static_cast<std::uint64_t>((c | 0x20) - 'a' + 10);
+      digit = static_cast<std::uint64_t>(c | 0x20) - std::uint64_t{'a'} + 10;
     } else {
       return std::nullopt;
     }

@@ -60,10 +60,7 @@ class Engine {
   /// Both ends of hand-offs, for engines that have them; null: none. At most once, before Start.
   /// `post` outlives the engine. Lives as long as the engine, which is destroyed on the thread that
   /// `post` reaches; Stop ends the hand-offs first.
-  [[nodiscard]] virtual Handoffs* OpenHandoffs(Post post) {
-    static_cast<void>(post);
-    return nullptr;
-  }
+  [[nodiscard]] virtual Handoffs* OpenHandoffs(Post /*post*/) { return nullptr; }
 
   /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass
   /// to end (bounded by 1 s).

@@ -3,6 +3,8 @@
 
 #include "tests/unit/worker/handoff/handoff_fakes.h"
 
+#include <ostream>
+
 namespace understudy::worker {
 namespace {
 
@@ -261,6 +263,7 @@ struct Fault {
   const char* name;
   std::vector<BootstrapMessage> messages;
   const char* text;
+  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 };
 
 BootstrapMessage HeldTiming(double bandwidth) {

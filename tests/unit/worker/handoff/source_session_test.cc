@@ -3,6 +3,8 @@
 
 #include "tests/unit/worker/handoff/handoff_fakes.h"
 
+#include <ostream>
+
 namespace understudy::worker {
 namespace {
 
@@ -299,6 +301,7 @@ struct Fault {
   const char* name;
   BootstrapMessage message;
   const char* text;
+  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 };
 
 BootstrapMessage AckMessage(std::uint64_t id, AckKind kind) {
