@@ -7,6 +7,7 @@
 #include "transport/codec/msgpack_value.h"
 #include "transport/codec/msgpack_writer.h"
 #include "transport/codec/utf8.h"
+#include "transport/codec/whole_body.h"
 
 #include <initializer_list>
 #include <utility>
@@ -16,7 +17,6 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr std::size_t kNestingMax = 64;
 constexpr const char* kWhat = "KV query";
 constexpr std::size_t kBodyBytesAt = 8;  // in the head of a frame
 
@@ -173,28 +173,9 @@ void WriteNumbers(AnswerText& text,
 
 Result<KvQuery> DecodeKvQuery(PayloadCodec codec, std::string_view body) {
   KvQuery query;
-  Problem problem;
-  if (codec == PayloadCodec::kJson) {
-    auto json = ParseJson(body, kNestingMax);
-    if (!json) {
-      return FailWith(kWhat, json.error());
-    }
-    if (!ReadQuery(*json, query, problem)) {
-      return FailWith(kWhat, problem.Take());
-    }
-    return query;
-  }
-  MsgpackReader reader(body, kNestingMax);
-  const bool read = ReadQuery(reader, query, problem);
-  if (reader.broken() != nullptr) {
-    return Fail(Errc::kMalformed, std::string(kWhat) + ": not msgpack: " + reader.broken());
-  }
-  if (!read) {
-    return FailWith(kWhat, problem.Take());
-  }
-  if (!reader.AtEnd()) {
-    return Fail(Errc::kMalformed, std::string(kWhat) + ": bytes after the value");
-  }
+  UNDERSTUDY_TRY_STATUS(ReadWholeBody(codec, kWhat, body, [&](auto& value, Problem& problem) {
+    return ReadQuery(value, query, problem);
+  }));
   return query;
 }
 

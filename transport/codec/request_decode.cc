@@ -3,6 +3,7 @@
 #include "transport/codec/field_readers.h"
 #include "transport/codec/json_value.h"
 #include "transport/codec/msgpack_value.h"
+#include "transport/codec/whole_body.h"
 #include "understudy/transport/codec.h"
 
 #include <algorithm>
@@ -197,28 +198,12 @@ Result<PreprocessedRequest> DecodeRequest(PayloadCodec codec,
                     std::to_string(limits.body_bytes_max));
   }
   PreprocessedRequest request;
-  Problem problem;
-  if (codec == PayloadCodec::kJson) {
-    auto json = ParseJson(body, limits.nesting_max);
-    if (!json) {
-      return FailWith(kWhat, std::move(json).error());
-    }
-    if (!ReadRequest(*json, limits, request, problem)) {
-      return FailWith(kWhat, problem.Take());
-    }
-    return request;
-  }
-  MsgpackReader reader(body, limits.nesting_max);
-  const bool read = ReadRequest(reader, limits, request, problem);
-  if (reader.broken() != nullptr) {
-    return Fail(Errc::kMalformed, std::string(kWhat) + ": not msgpack: " + reader.broken());
-  }
-  if (!read) {
-    return FailWith(kWhat, problem.Take());
-  }
-  if (!reader.AtEnd()) {
-    return Fail(Errc::kMalformed, std::string(kWhat) + ": bytes after the value");
-  }
+  UNDERSTUDY_TRY_STATUS(ReadWholeBody(
+      codec,
+      kWhat,
+      body,
+      [&](auto& value, Problem& problem) { return ReadRequest(value, limits, request, problem); },
+      limits.nesting_max));
   return request;
 }
 

@@ -3,6 +3,7 @@
 #include "transport/codec/field_readers.h"
 #include "transport/codec/json_value.h"
 #include "transport/codec/msgpack_value.h"
+#include "transport/codec/whole_body.h"
 #include "understudy/transport/codec.h"
 
 namespace understudy::transport {
@@ -207,52 +208,33 @@ bool ReadHeader(JsonValue value, ResponseFrame& out, Problem& problem) {
   return true;
 }
 
-Result<ResponseFrame> DecodeJson(std::string_view text,
-                                 bool (*read)(JsonValue, ResponseFrame&, Problem&)) {
-  ResponseFrame frame;
-  Problem problem;
-  UNDERSTUDY_TRY(const JsonValue value, ParseJson(text, DecodeLimits{}.nesting_max));
-  if (!read(value, frame, problem)) {
-    return tl::make_unexpected(problem.Take());
-  }
-  return frame;
-}
-
-Result<ResponseFrame> DecodeMsgpack(std::string_view bytes) {
-  ResponseFrame frame;
-  Problem problem;
-  MsgpackReader reader(bytes, DecodeLimits{}.nesting_max);
-  const bool read = ReadWrapper(reader, frame, problem);
-  if (reader.broken() != nullptr) {
-    return Fail(Errc::kMalformed, std::string("not msgpack: ") + reader.broken());
-  }
-  if (!read) {
-    return tl::make_unexpected(problem.Take());
-  }
-  if (!reader.AtEnd()) {
-    return Fail(Errc::kMalformed, "bytes after the value");
-  }
-  return frame;
-}
-
 }  // namespace
 
 Result<ResponseFrame> DecodeResponseFrame(PayloadCodec codec, const TwoPartView& frame) {
+  constexpr const char* kWhat = "response frame";
   if (frame.header.empty() == frame.body.empty()) {
     return Fail(Errc::kMalformed, "response frame: needs either a header or a body");
   }
-  Result<ResponseFrame> decoded =
-      !frame.header.empty() ? DecodeJson(frame.header, &ReadHeader)
-      : codec == PayloadCodec::kJson
-          ? DecodeJson(frame.body,
-                       [](JsonValue value, ResponseFrame& out, Problem& problem) {
-                         return ReadWrapper(value, out, problem);
-                       })
-          : DecodeMsgpack(frame.body);
-  if (!decoded) {
-    return FailWith("response frame", std::move(decoded).error());
+  constexpr std::size_t kNestingMax = DecodeLimits{}.nesting_max;
+  ResponseFrame out;
+  if (!frame.header.empty()) {
+    auto header = ParseJson(frame.header, kNestingMax);
+    Problem problem;
+    if (!header) {
+      return FailWith(kWhat, std::move(header).error());
+    }
+    if (!ReadHeader(*header, out, problem)) {
+      return FailWith(kWhat, problem.Take());
+    }
+    return out;
   }
-  return decoded;
+  UNDERSTUDY_TRY_STATUS(ReadWholeBody(
+      codec,
+      kWhat,
+      frame.body,
+      [&](auto& value, Problem& problem) { return ReadWrapper(value, out, problem); },
+      kNestingMax));
+  return out;
 }
 
 }  // namespace understudy::transport

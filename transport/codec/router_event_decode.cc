@@ -1,6 +1,7 @@
 // msgpack -> RouterEvent, for readers of the event plane and for tests. Source: events.md 3.
 #include "transport/codec/field_readers.h"
 #include "transport/codec/msgpack_value.h"
+#include "transport/codec/whole_msgpack.h"
 #include "understudy/transport/router_event.h"
 
 #include <utility>
@@ -8,7 +9,6 @@
 namespace understudy::transport {
 namespace {
 
-constexpr std::size_t kNestingMax = 64;
 constexpr std::size_t kReservedMax = 64;  // more grow as they come: they are large
 
 class EventReader {
@@ -256,19 +256,11 @@ bool ReadEvents(MsgpackReader& reader, std::vector<RouterEvent>& events, Problem
 }  // namespace
 
 Result<std::vector<RouterEvent>> DecodeRouterEvents(std::string_view msgpack) {
-  MsgpackReader reader(msgpack, kNestingMax);
   std::vector<RouterEvent> events;
-  Problem problem;
-  const bool done = ReadEvents(reader, events, problem);
-  if (reader.broken() != nullptr) {
-    return Fail(Errc::kMalformed, std::string("router event: not msgpack: ") + reader.broken());
-  }
-  if (!done) {
-    return FailWith("router event", problem.Take());
-  }
-  if (!reader.AtEnd()) {
-    return Fail(Errc::kMalformed, "router event: bytes after the value");
-  }
+  UNDERSTUDY_TRY_STATUS(
+      ReadWholeMsgpack("router event", msgpack, [&](MsgpackReader& reader, Problem& problem) {
+        return ReadEvents(reader, events, problem);
+      }));
   return events;
 }
 

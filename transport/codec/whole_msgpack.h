@@ -10,11 +10,15 @@
 
 namespace understudy::transport {
 
+inline constexpr std::size_t kWholeNestingMax = 64;
+
 /// Runs `read(reader, problem)` over `bytes`; errors begin with `what`.
 template <class Read>
-Status ReadWholeMsgpack(const char* what, std::string_view bytes, Read read) {
-  constexpr std::size_t kNestingMax = 64;
-  MsgpackReader reader(bytes, kNestingMax);
+Status ReadWholeMsgpack(const char* what,
+                        std::string_view bytes,
+                        Read read,
+                        std::size_t nesting_max = kWholeNestingMax) {
+  MsgpackReader reader(bytes, nesting_max);
   Problem problem;
   const bool done = read(reader, problem);
   if (reader.broken() != nullptr) {
