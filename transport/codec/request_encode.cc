@@ -1,64 +1,10 @@
-#include "transport/codec/json_writer.h"
-#include "transport/codec/msgpack_writer.h"
-#include "transport/codec/utf8.h"
+#include "transport/codec/value_sinks.h"
 #include "understudy/transport/codec.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
+#include <initializer_list>
 
 namespace understudy::transport {
 namespace {
-
-/// The same calls for JSON and msgpack, so that one function writes both. A map's size is known
-/// when it begins.
-class JsonSink {
- public:
-  void Map(std::size_t) { writer_.BeginObject(); }
-  void EndMap() { writer_.EndObject(); }
-  void Array(std::size_t) { writer_.BeginArray(); }
-  void EndArray() { writer_.EndArray(); }
-  void Key(std::string_view key) { writer_.Key(key); }
-  void Text(std::string_view text) { writer_.Text(text); }
-  void Uint(std::uint64_t number) { writer_.Number(number); }
-  void Bool(bool value) { writer_.Bool(value); }
-  void Double(double number) {
-    if (!std::isfinite(number)) {
-      writer_.Null();
-      return;
-    }
-    std::array<char, 40> text{};
-    char* end = std::to_chars(text.data(), text.data() + text.size() - 2, number).ptr;
-    if (std::none_of(text.data(), end, [](char c) { return c == '.' || c == 'e'; })) {
-      // Readers take bare digits for an integer and refuse those that need more than 64 bits.
-      *end++ = '.';
-      *end++ = '0';
-    }
-    writer_.Raw({text.data(), static_cast<std::size_t>(end - text.data())});
-  }
-  std::string Take() { return writer_.Take(); }
-
- private:
-  JsonWriter writer_;
-};
-
-class MsgpackSink {
- public:
-  void Map(std::size_t size) { AppendMsgpackMap(out_, size); }
-  void EndMap() {}
-  void Array(std::size_t size) { AppendMsgpackArray(out_, size); }
-  void EndArray() {}
-  void Key(std::string_view key) { AppendMsgpackText(out_, key); }
-  void Text(std::string_view text) { AppendMsgpackText(out_, ToUtf8(text)); }
-  void Uint(std::uint64_t number) { AppendMsgpackUint(out_, number); }
-  void Bool(bool value) { AppendMsgpackBool(out_, value); }
-  void Double(double number) { AppendMsgpackDouble(out_, number); }
-  std::string Take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
 
 std::size_t Count(std::initializer_list<bool> set) {
   std::size_t count = 0;
@@ -110,7 +56,7 @@ void WriteBootstrap(Sink& sink, const PreprocessedRequest& request) {
   sink.Map(request.handoff_id ? 1 : 0);
   if (request.handoff_id) {
     sink.Key("handoff_id");
-    sink.Text(*request.handoff_id);
+    sink.PeerText(*request.handoff_id);
   }
   sink.EndMap();
 }
@@ -130,7 +76,7 @@ void WriteDefaults(Sink& sink) {
 }
 
 template <class Sink>
-std::string Write(Sink sink, const PreprocessedRequest& request) {
+void Write(Sink& sink, const PreprocessedRequest& request) {
   constexpr std::size_t kAlways = 7;
   const bool routed = request.dp_rank || request.backend_instance_id;
   const bool handed_off = request.has_bootstrap_info || request.handoff_id;
@@ -138,7 +84,7 @@ std::string Write(Sink sink, const PreprocessedRequest& request) {
       kAlways +
       Count({routed, handed_off, request.request_timestamp_ms.has_value(), request.health_check}));
   sink.Key("model");
-  sink.Text(request.model);
+  sink.PeerText(request.model);
   sink.Key("token_ids");
   sink.Array(request.token_ids.size());
   for (const std::uint32_t token : request.token_ids) {
@@ -150,7 +96,7 @@ std::string Write(Sink sink, const PreprocessedRequest& request) {
   sink.Key("annotations");
   sink.Array(request.annotations.size());
   for (const std::string& annotation : request.annotations) {
-    sink.Text(annotation);
+    sink.PeerText(annotation);
   }
   sink.EndArray();
   if (routed) {
@@ -168,13 +114,20 @@ std::string Write(Sink sink, const PreprocessedRequest& request) {
     sink.Bool(true);
   }
   sink.EndMap();
-  return sink.Take();
 }
 
 }  // namespace
 
 std::string EncodeRequest(PayloadCodec codec, const PreprocessedRequest& request) {
-  return codec == PayloadCodec::kJson ? Write(JsonSink(), request) : Write(MsgpackSink(), request);
+  if (codec == PayloadCodec::kJson) {
+    JsonSink sink;
+    Write(sink, request);
+    return sink.Take();
+  }
+  std::string out;
+  MsgpackSink sink(out);
+  Write(sink, request);
+  return out;
 }
 
 }  // namespace understudy::transport

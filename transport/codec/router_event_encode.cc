@@ -1,7 +1,5 @@
 // RouterEvent -> msgpack and JSON. Source: events.md 3.
-#include "transport/codec/json_writer.h"
-#include "transport/codec/msgpack_writer.h"
-#include "transport/codec/utf8.h"
+#include "transport/codec/value_sinks.h"
 #include "understudy/base/assert.h"
 #include "understudy/transport/router_event.h"
 
@@ -14,41 +12,6 @@ constexpr std::array<std::string_view, 4> kTierNames = {
     "device", "host_pinned", "disk", "external"};
 constexpr std::size_t kEventBytes = 160;  // without blocks, to reserve
 constexpr std::size_t kBlockBytes = 64;
-
-/// The same calls for msgpack and JSON, so that one function writes both.
-class MsgpackSink {
- public:
-  explicit MsgpackSink(std::string& out) : out_(out) {}
-  void Map(std::size_t size) { AppendMsgpackMap(out_, size); }
-  void EndMap() {}
-  void Array(std::size_t size) { AppendMsgpackArray(out_, size); }
-  void EndArray() {}
-  void Key(std::string_view key) { AppendMsgpackText(out_, key); }
-  void Text(std::string_view text) { AppendMsgpackText(out_, text); }
-  void PeerText(std::string_view text) { AppendMsgpackText(out_, ToUtf8(text)); }
-  void Uint(std::uint64_t number) { AppendMsgpackUint(out_, number); }
-  void Null() { AppendMsgpackNil(out_); }
-
- private:
-  std::string& out_;
-};
-
-class JsonSink {
- public:
-  void Map(std::size_t) { writer_.BeginObject(); }
-  void EndMap() { writer_.EndObject(); }
-  void Array(std::size_t) { writer_.BeginArray(); }
-  void EndArray() { writer_.EndArray(); }
-  void Key(std::string_view key) { writer_.Key(key); }
-  void Text(std::string_view text) { writer_.Text(text); }
-  void PeerText(std::string_view text) { writer_.Text(text); }
-  void Uint(std::uint64_t number) { writer_.Number(number); }
-  void Null() { writer_.Null(); }
-  [[nodiscard]] std::string Take() { return writer_.Take(); }
-
- private:
-  JsonWriter writer_;
-};
 
 template <class Sink>
 void WriteMmInfo(Sink& sink, const std::vector<MmObject>& objects) {
