@@ -1,13 +1,24 @@
 #include "plugin/mocker/handoff/transfer_timing.h"
 
-#include <array>
-#include <charconv>
+#include "plugin/mocker/config/value_text.h"
+
 #include <cmath>
-#include <string_view>
 
 namespace understudy::mocker::handoff {
 
 using engine::TransferTiming;
+
+engine::TransferTiming TimingOf(const MockerOptions& options) {
+  TransferTiming timing;
+  timing.mode = options.kv_transfer_timing == mocker::TransferTiming::kFullPrompt
+                    ? TransferTiming::Mode::kFullPrompt
+                    : TransferTiming::Mode::kDestinationMissing;
+  timing.kv_bytes_per_token = options.kv_bytes_per_token;
+  if (options.kv_transfer_bandwidth.value_or(0.0) > 0.0) {
+    timing.bandwidth_gb_s = options.kv_transfer_bandwidth;
+  }
+  return timing;
+}
 
 std::optional<double> DelayMs(const TransferTiming& timing,
                               std::uint64_t destination_missing_tokens) {
@@ -34,7 +45,7 @@ std::optional<std::optional<double>> KnownDelayMs(const TransferTiming& timing,
 
 Status ValidateDelay(std::optional<double> delay_ms) {
   if (delay_ms && !(std::isfinite(*delay_ms) && *delay_ms >= 0.0)) {
-    return Fail(Errc::kMalformed, "invalid handoff transfer delay " + DisplayNumber(*delay_ms));
+    return Fail(Errc::kMalformed, "invalid handoff transfer delay " + PlainNumber(*delay_ms));
   }
   return {};
 }
@@ -43,25 +54,11 @@ Status ValidateTiming(const TransferTiming& timing) {
   if (timing.bandwidth_gb_s &&
       !(std::isfinite(*timing.bandwidth_gb_s) && *timing.bandwidth_gb_s > 0.0)) {
     return Fail(Errc::kMalformed,
-                "invalid handoff transfer bandwidth " + DisplayNumber(*timing.bandwidth_gb_s));
+                "invalid handoff transfer bandwidth " + PlainNumber(*timing.bandwidth_gb_s));
   }
   TransferTiming full = timing;
   full.mode = TransferTiming::Mode::kFullPrompt;
   return ValidateDelay(DelayMs(full, 0));
-}
-
-std::string DisplayNumber(double number) {
-  if (std::isnan(number)) {
-    return "NaN";
-  }
-  if (std::isinf(number)) {
-    return number < 0 ? "-inf" : "inf";
-  }
-  std::array<char, 400> digits{};  // the longest: 5e-324 without an exponent
-  const auto [end, error] =
-      std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed);
-  static_cast<void>(error);  // it fits
-  return {digits.data(), end};
 }
 
 }  // namespace understudy::mocker::handoff

@@ -3,12 +3,17 @@
 
 #include "understudy/base/result.h"
 #include "understudy/engine/handoff_types.h"
+#include "understudy/mocker/mocker_options.h"
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace understudy::mocker::handoff {
+
+/// What a source with these options says of its transfers; full_prompt_tokens is left at 0. A
+/// bandwidth of 0 means no delay: Dynamo 1.3.0 sends it as it is, and refuses it at the other end.
+[[nodiscard]] engine::TransferTiming TimingOf(const MockerOptions& options);
 
 /// tokens x bytes per token / (bandwidth x 1e9) x 1000, in this order of operations. None: no
 /// bandwidth (or one that is not positive), or bytes unknown. Not divided by any speed-up.
@@ -24,8 +29,5 @@ namespace understudy::mocker::handoff {
 /// kMalformed: `invalid handoff transfer bandwidth {x}` or `... delay {x}`.
 [[nodiscard]] Status ValidateTiming(const engine::TransferTiming& timing);
 [[nodiscard]] Status ValidateDelay(std::optional<double> delay_ms);
-
-/// As Rust displays it: shortest digits that read back the same, no exponent, no ".0".
-[[nodiscard]] std::string DisplayNumber(double number);
 
 }  // namespace understudy::mocker::handoff

@@ -2,6 +2,7 @@
 
 #include "plugin/mocker/config/engine_setup.h"
 #include "plugin/mocker/config/options.h"
+#include "plugin/mocker/handoff/transfer_timing.h"
 #include "plugin/mocker/live/engine_thread.h"
 #include "plugin/mocker/live/mocker_handoffs.h"
 
@@ -19,19 +20,6 @@ constexpr std::chrono::milliseconds kDumpWaitMax(1000);
 /// A prompt longer than this is refused whatever the worker allows: counters inside are safe up to
 /// here.
 constexpr std::size_t kPromptTokensMax = std::size_t{1} << 31U;
-
-engine::TransferTiming TimingOf(const MockerOptions& options) {
-  engine::TransferTiming timing;
-  timing.mode = options.kv_transfer_timing == TransferTiming::kFullPrompt
-                    ? engine::TransferTiming::Mode::kFullPrompt
-                    : engine::TransferTiming::Mode::kDestinationMissing;
-  timing.kv_bytes_per_token = options.kv_bytes_per_token;
-  // 0 means no delay. Dynamo 1.3.0 sends it as it is, and refuses it at the other end.
-  if (options.kv_transfer_bandwidth.value_or(0.0) > 0.0) {
-    timing.bandwidth_gb_s = options.kv_transfer_bandwidth;
-  }
-  return timing;
-}
 
 class MockerEngine final : public engine::Engine, public handoff::CommandPort {
  public:
@@ -74,7 +62,7 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
   void Cancel(RequestId id, RankIndex rank) override;
   [[nodiscard]] engine::Handoffs* OpenHandoffs(engine::Post post) override {
     handoffs_ = std::make_shared<MockerHandoffs>(traits_.rank_count,
-                                                 TimingOf(options_),
+                                                 handoff::TimingOf(options_),
                                                  static_cast<handoff::CommandPort&>(*this),
                                                  std::move(post));
     return handoffs_.get();

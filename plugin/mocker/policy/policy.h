@@ -40,8 +40,6 @@ class SchedulingPolicy {
   [[nodiscard]] virtual bool CountsRunningToFinish() const = 0;
   /// Whether a request that finds no block may push another one out.
   [[nodiscard]] virtual bool MayPreempt() const = 0;
-  /// Whether prompts computed elsewhere may be handed over.
-  [[nodiscard]] virtual bool TakesDestinations() const = 0;
   /// Outputs the request may have at most, told when it is submitted.
   [[nodiscard]] virtual std::uint64_t OutputLimit(const Candidate& candidate,
                                                   std::uint64_t blocks_total,

@@ -6,6 +6,7 @@ EngineSemantics SemanticsOf(SemanticsRelease release, EngineType type) {
   EngineSemantics semantics;
   if (release == SemanticsRelease::k13) {
     semantics.events_at_end = type == EngineType::kSglang;
+    semantics.takes_destinations = type != EngineType::kTrtllm;
     return semantics;
   }
   semantics.block_copies = true;
@@ -16,7 +17,6 @@ EngineSemantics SemanticsOf(SemanticsRelease release, EngineType type) {
   semantics.reuses_generated_blocks = true;
   semantics.cancel_only_mutes = false;
   semantics.synthetic_tokens = true;
-  semantics.trtllm_takes_destinations = true;
   semantics.events_at_end = true;
   semantics.destination_keeps_its_place = true;
   return semantics;

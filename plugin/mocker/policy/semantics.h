@@ -26,8 +26,8 @@ struct EngineSemantics {
   bool cancel_only_mutes = true;
   /// 1.6: hidden ids of generated tokens follow from the request's id, 1.3: random.
   bool synthetic_tokens = false;
-  /// 1.6: TensorRT-LLM takes prompts computed elsewhere.
-  bool trtllm_takes_destinations = false;
+  /// Prompts computed elsewhere may be handed over; 1.3: not to TensorRT-LLM.
+  bool takes_destinations = true;
   /// 1.6: events are visible when the pass ends.
   bool events_at_end = false;
   /// 1.6: a destination joins the queue where it arrived, 1.3: at its end.

@@ -16,7 +16,6 @@ class TrtllmPolicy final : public SchedulingPolicy {
   [[nodiscard]] std::uint64_t Available(const PoolView& view) const override;
   [[nodiscard]] bool CountsRunningToFinish() const override { return true; }
   [[nodiscard]] bool MayPreempt() const override { return false; }
-  [[nodiscard]] bool TakesDestinations() const override { return false; }
   [[nodiscard]] std::uint64_t OutputLimit(const Candidate& candidate,
                                           std::uint64_t blocks_total,
                                           std::uint32_t block_size) const override;

@@ -1,4 +1,5 @@
 // What the steps of a hand-off do to routers and workers.
+#include "plugin/mocker/handoff/transfer_timing.h"
 #include "plugin/mocker/replay/disaggregated_run.h"
 
 #include <algorithm>
@@ -44,15 +45,9 @@ bool DisaggregatedRun::Defer(Stage& stage, std::uint32_t worker, const QueuedAct
 
 void DisaggregatedRun::StartTransfer(RequestId id) {
   const DisaggregatedRequest& entry = At(id);
-  const MockerOptions& source = *run_.options.prefill_engine;
-  const std::uint64_t tokens = source.kv_transfer_timing == TransferTiming::kFullPrompt
-                                   ? run_.collector[id].input_length
-                                   : entry.transferable_tokens;
-  double delay_ms = 0.0;
-  if (source.kv_bytes_per_token && source.kv_transfer_bandwidth.value_or(0.0) > 0.0) {
-    delay_ms = static_cast<double>(tokens) * static_cast<double>(*source.kv_bytes_per_token) /
-               (*source.kv_transfer_bandwidth * 1e9) * 1000.0;
-  }
+  engine::TransferTiming timing = handoff::TimingOf(*run_.options.prefill_engine);
+  timing.full_prompt_tokens = run_.collector[id].input_length;
+  const double delay_ms = handoff::DelayMs(timing, entry.transferable_tokens).value_or(0.0);
   if (delay_ms > 0.0) {
     events_.Add(now_ms_ + delay_ms, TimedEvent::Kind::kTransfer, Value(id));
   } else {

@@ -130,15 +130,8 @@ void Scheduler::Emit(RequestState& request, std::uint32_t index) {
   const OutputTokens::Token token = request.tokens.Next(request.length - request.prompt_length);
   request.sequence.Append(token.hidden);
   ++request.length;
-  ++pass_tokens_;
+  token_count_.Add(request.token_pass, passes_);
   fruitless_preemptions_ = 0;
-  if (request.token_pass == passes_) {
-    ++token_gaps_;  // of one burst: no time between them
-  } else {
-    ++pass_token_requests_;
-    pass_gaps_ += request.token_pass != 0 && request.token_pass + 1 == passes_ ? 1U : 0U;
-  }
-  request.token_pass = passes_;
   const bool last = request.length >= request.length_max;
   if (!request.muted) {
     const auto kind = last ? engine::OutputKind::kLastToken : engine::OutputKind::kToken;

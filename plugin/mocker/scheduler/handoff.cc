@@ -44,7 +44,7 @@ bool Scheduler::ReleaseSource(RequestId id, CommandOutput& output) {
 
 Status Scheduler::CheckDestination(const engine::Request& request) const {
   const SchedulingPolicy& policy = *config_.policy;
-  if (!policy.TakesDestinations() && !config_.semantics.trtllm_takes_destinations) {
+  if (!config_.semantics.takes_destinations) {
     return Fail(Errc::kUnsupported, kNoDestinations);
   }
   if (config_.model_len_max != 0 && request.prompt.size() >= config_.model_len_max) {
@@ -55,7 +55,7 @@ Status Scheduler::CheckDestination(const engine::Request& request) const {
                       .output_max = request.output_tokens_max};
   candidate.output_max = policy.OutputLimit(candidate, config_.blocks_total, config_.block_size);
   if (policy.Footprint(candidate, config_.block_size) > config_.blocks_total) {
-    return Fail(Errc::kOverloaded, policy.TakesDestinations() ? kBeyondPool : kNeverFinishes);
+    return Fail(Errc::kOverloaded, policy.CountsRunningToFinish() ? kNeverFinishes : kBeyondPool);
   }
   return {};
 }
@@ -97,7 +97,7 @@ bool Scheduler::MakeRoom(RequestState& request, CommandOutput& output) {
   request.sequence.MakeBlocks(request.length_max - request.prompt_length);
   auto& blocks = request.sequence.blocks();
   std::uint64_t cached = 0;
-  if (!config_.policy->TakesDestinations()) {  // must be able to finish, whatever is cached
+  if (config_.policy->CountsRunningToFinish()) {  // must be able to finish, whatever is cached
     if (!Fits(request, {})) {
       return false;
     }

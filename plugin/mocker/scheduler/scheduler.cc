@@ -58,7 +58,7 @@ void Scheduler::RunPass(PassOutput& output) {
   budget_ = config_.budget == 0 ? UINT64_MAX : config_.budget;
   prefill_batch_ = {};
   preempted_any_ = false;
-  pass_gaps_ = pass_tokens_ = pass_token_requests_ = 0;
+  token_count_.BeginPass();
 
   ScheduleRunning();
   AdmitWaiting();
@@ -73,8 +73,7 @@ void Scheduler::RunPass(PassOutput& output) {
     Decode();
   }
   FailDeadEnd();
-  token_gaps_ += pass_gaps_;
-  token_gap_time_ += output.duration() * static_cast<std::int64_t>(pass_gaps_);
+  token_count_.EndPass(output.duration());
 
   output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
   endings_.clear();
@@ -103,8 +102,8 @@ engine::Load Scheduler::load() const {
           .requests_waiting = waiting_.size() + pending_.size() + reserved_,
           .preemptions_total = preemptions_,
           .passes_total = passes_,
-          .token_gaps_total = token_gaps_,
-          .token_gap_ns_total = static_cast<std::uint64_t>(token_gap_time_.count())};
+          .token_gaps_total = token_count_.gaps_total(),
+          .token_gap_ns_total = token_count_.gap_ns_total()};
 }
 
 std::string Scheduler::CheckConsistency() const {

@@ -5,6 +5,7 @@
 #include "plugin/mocker/kv_cache/kv_pool.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "plugin/mocker/scheduler/request_state.h"
+#include "plugin/mocker/scheduler/token_count.h"
 #include "plugin/mocker/scheduler/waiting_queue.h"
 #include "plugin/mocker/speculative/accept_stream.h"
 
@@ -140,11 +141,7 @@ class Scheduler final : public RankScheduler {
   std::uint64_t preemptions_ = 0;
   std::uint64_t fruitless_preemptions_ = 0;  ///< since the latest token
   bool stalled_ = false;                     ///< too many of them
-  std::uint64_t pass_tokens_ = 0;
-  std::uint64_t pass_token_requests_ = 0;
-  std::uint64_t pass_gaps_ = 0;  ///< tokens of this pass whose request had one in the pass before
-  std::uint64_t token_gaps_ = 0;
-  Nanoseconds token_gap_time_{0};
+  TokenCount token_count_;
   std::uint64_t passes_ = 0;
 
   // Of the running pass.

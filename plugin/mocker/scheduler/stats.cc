@@ -35,8 +35,8 @@ void Scheduler::FinishStats() {
       queued_decode.Add(request.prompt_length);
     }
   }
-  stats.output_tokens = pass_tokens_;
-  stats.output_requests = pass_token_requests_;
+  stats.output_tokens = token_count_.tokens();
+  stats.output_requests = token_count_.requests();
 }
 
 }  // namespace understudy::mocker

@@ -135,14 +135,7 @@ void SglangScheduler::Emit(SglangRequest& request) {
   request.sequence.Append(token.hidden);
   ++request.length;
   ++request.materialized;
-  ++pass_tokens_;
-  if (request.token_pass == passes_) {
-    ++token_gaps_;  // of one burst: no time between them
-  } else {
-    ++pass_token_requests_;
-    pass_gaps_ += request.token_pass != 0 && request.token_pass + 1 == passes_ ? 1U : 0U;
-  }
-  request.token_pass = passes_;
+  token_count_.Add(request.token_pass, passes_);
   if (!request.muted) {
     const auto kind =
         request.left() == 0 ? engine::OutputKind::kLastToken : engine::OutputKind::kToken;

@@ -49,7 +49,7 @@ void SglangScheduler::RunPass(PassOutput& output) {
   std::swap(output.events, late_events_);
   CompactRunning();  // of requests cancelled since the last pass
   ++passes_;
-  pass_gaps_ = pass_tokens_ = pass_token_requests_ = 0;
+  token_count_.BeginPass();
 
   PromotePrebuilt();
   policy_->Order(waiting_, requests_, cache_);
@@ -58,8 +58,7 @@ void SglangScheduler::RunPass(PassOutput& output) {
   Decode();
   FinishRequests();
   ResolveDeadEnd();
-  token_gaps_ += pass_gaps_;
-  token_gap_time_ += output.duration() * static_cast<std::int64_t>(pass_gaps_);
+  token_count_.EndPass(output.duration());
 
   output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
   endings_.clear();
@@ -109,8 +108,8 @@ engine::Load SglangScheduler::load() const {
           .passes_total = passes_,
           .cache_hit_tokens = cache_hit_tokens_,
           .cache_total_tokens = cache_total_tokens_,
-          .token_gaps_total = token_gaps_,
-          .token_gap_ns_total = static_cast<std::uint64_t>(token_gap_time_.count())};
+          .token_gaps_total = token_count_.gaps_total(),
+          .token_gap_ns_total = token_count_.gap_ns_total()};
 }
 
 BlockCounts SglangScheduler::blocks() const {

@@ -4,6 +4,7 @@
 
 #include "plugin/mocker/kv_cache/index_table.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
+#include "plugin/mocker/scheduler/token_count.h"
 #include "plugin/mocker/sglang/queue_policy.h"
 #include "plugin/mocker/sglang/radix_cache.h"
 #include "plugin/mocker/sglang/request_queue.h"
@@ -163,8 +164,7 @@ class SglangScheduler final : public RankScheduler {
   std::uint64_t passes_ = 0;
   std::uint64_t cache_hit_tokens_ = 0;    ///< of the latest pass
   std::uint64_t cache_total_tokens_ = 0;  ///< and those computed in it
-  std::uint64_t token_gaps_ = 0;
-  Nanoseconds token_gap_time_{0};
+  TokenCount token_count_;
   EventLog late_events_;  ///< of cancels; go with the next pass
 
   // Of the running pass.
@@ -173,9 +173,6 @@ class SglangScheduler final : public RankScheduler {
   std::vector<std::uint32_t> finished_;
   std::vector<std::uint32_t> retracted_;
   std::vector<engine::Output> endings_;  ///< without a token, reported after the tokens
-  std::uint64_t pass_gaps_ = 0;          ///< tokens whose request had one in the pass before
-  std::uint64_t pass_tokens_ = 0;
-  std::uint64_t pass_token_requests_ = 0;
 };
 
 }  // namespace understudy::mocker

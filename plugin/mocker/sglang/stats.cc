@@ -36,8 +36,8 @@ void SglangScheduler::FinishStats() {
         break;
     }
   }
-  stats.output_tokens = pass_tokens_;
-  stats.output_requests = pass_token_requests_;
+  stats.output_tokens = token_count_.tokens();
+  stats.output_requests = token_count_.requests();
 }
 
 }  // namespace understudy::mocker
