@@ -1,9 +1,9 @@
 #include "tests/unit/plugin/golden16.h"
 
+#include "plugin/mocker/config/accept_rates.h"
+
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 
 namespace understudy::mocker {
 
@@ -29,12 +29,9 @@ void ReadSpeculative(const Json& engine, MockerOptions& options) {
   if (!engine.contains("aic_nextn")) {
     return;
   }
-  SpeculativeOptions& speculative = options.speculative.emplace();
-  std::istringstream rates(engine.value("aic_nextn_accept_rates", "0.85,0.3,0"));
-  for (std::string rate; std::getline(rates, rate, ',');) {
-    speculative.accept_rates.push_back(std::stod(rate));
-  }
-  speculative.accept_rates.resize(engine["aic_nextn"].get<std::size_t>());
+  const std::string rates = engine.value("aic_nextn_accept_rates", "");
+  options.speculative = SpeculativeOptions{
+      .accept_rates = ParseAcceptRates(rates, engine["aic_nextn"].get<std::size_t>()).value()};
 }
 
 /// Constant times, release 1.6's timing model "fixed".
@@ -55,17 +52,6 @@ class FixedModel final : public PerfModel {
 };
 
 }  // namespace
-
-Json LoadGolden16(const std::string& name) {
-  std::ifstream file(std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine-1.6/" + name +
-                     ".json");
-  Json parsed = Json::parse(file, nullptr, false);
-  if (parsed.is_discarded()) {
-    std::cerr << "golden case " << name << " cannot be read\n";
-    std::abort();
-  }
-  return parsed;
-}
 
 MockerOptions Golden16Options(const Json& engine_args) {
   const Json& engine = engine_args["engine"];
@@ -96,41 +82,6 @@ MockerOptions Golden16Options(const Json& engine_args) {
                                              : WorkerType::kAggregated;
   ReadSpeculative(engine, options);
   return options;
-}
-
-std::vector<std::string> TextOf(const std::vector<engine::KvEvent>& events) {
-  std::vector<std::string> texts;
-  for (const engine::KvEvent& event : events) {
-    const bool stored = event.kind == engine::KvEvent::Kind::kStored;
-    std::string text = std::to_string(event.event_id);
-    text += stored ? " stored after " +
-                         (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
-                   : std::string(" removed");
-    for (const engine::KvBlock& block : event.blocks) {
-      text += " " + std::to_string(Value(block.block_hash));
-      text += stored ? "/" + std::to_string(Value(block.tokens_hash)) : std::string();
-    }
-    texts.push_back(std::move(text));
-  }
-  return texts;
-}
-
-std::vector<std::string> TextOf(const Json& events) {
-  std::vector<std::string> texts;
-  for (const Json& event : events) {
-    const bool stored = event["type"] == "stored";
-    std::string text = std::to_string(event["event_id"].get<std::uint64_t>());
-    text += stored ? " stored after " +
-                         (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
-                   : std::string(" removed");
-    for (const Json& block : event[stored ? "blocks" : "block_hashes"]) {
-      text += " " + (stored ? block["block_hash"].get<std::string>() + "/" +
-                                  block["tokens_hash"].get<std::string>()
-                            : block.get<std::string>());
-    }
-    texts.push_back(std::move(text));
-  }
-  return texts;
 }
 
 Golden16Rank::Golden16Rank(const Json& engine_args) {

@@ -11,7 +11,7 @@ namespace understudy::mocker {
 
 namespace {
 
-const std::string kVectors = std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine/";
+const std::string kVectors = std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/";
 
 }  // namespace
 
@@ -24,13 +24,13 @@ MockerOptions GoldenOptions(const nlohmann::json& args, bool strict_reference) {
   MockerOptions options = std::move(parsed->engine);
   options.strict_reference = strict_reference;
   if (!options.planner_profile_data.empty()) {
-    options.planner_profile_data = kVectors + options.planner_profile_data;
+    options.planner_profile_data = kVectors + "engine/" + options.planner_profile_data;
   }
   return options;
 }
 
-nlohmann::json LoadGoldenCase(const std::string& name) {
-  std::ifstream file(kVectors + name + ".json");
+nlohmann::json LoadGoldenCase(const std::string& name, const std::string& folder) {
+  std::ifstream file(kVectors + folder + "/" + name + ".json");
   nlohmann::json parsed = nlohmann::json::parse(file, nullptr, false);
   if (parsed.is_discarded()) {
     std::cerr << "golden case " << name << " cannot be read\n";

@@ -1,4 +1,4 @@
-// Golden cases of the simulated engine, read from tests/vectors/engine.
+// Golden cases of the simulated engine, read from tests/vectors.
 #pragma once
 
 #include "plugin/mocker/config/engine_setup.h"
@@ -14,7 +14,8 @@
 namespace understudy::mocker {
 
 /// The stored case `name`; aborts the test program when the file is missing or no JSON.
-[[nodiscard]] nlohmann::json LoadGoldenCase(const std::string& name);
+[[nodiscard]] nlohmann::json LoadGoldenCase(const std::string& name,
+                                            const std::string& folder = "engine");
 
 /// `engine_args` of a case as options.
 [[nodiscard]] MockerOptions GoldenOptions(const nlohmann::json& engine_args, bool strict_reference);

@@ -171,6 +171,7 @@ TEST_F(HandoffTest, RefusesWhatCanNeverBe) {
   EXPECT_EQ(beyond.error().message, "destination prompt exceeds the KV pool capacity");
   SchedulerConfig config = Config(WorkerType::kDecode);
   config.engine_type = EngineType::kTrtllm;
+  config.semantics = SemanticsOf(SemanticsRelease::k13, config.engine_type);
   TestRank trtllm(config);
   const Status none = trtllm.any().ReserveDestination(MakeRequest(1, 0, 8, 2), false, command_);
   ASSERT_FALSE(none.has_value());

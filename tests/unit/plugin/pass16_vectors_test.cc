@@ -2,6 +2,8 @@
 // with aisimulate-core 0.13.0 linked into a small program. Commands between passes and inside them
 // are part of the scenarios.
 #include "tests/unit/plugin/golden16.h"
+#include "tests/unit/plugin/golden_case.h"
+#include "tests/unit/plugin/pass_case.h"
 
 #include <map>
 #include <numeric>
@@ -14,12 +16,12 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kDurationTolerance = 1e-6;  // relative
-constexpr double kVarianceTolerance = 1e-9;
 
 class Pass16Vectors : public ::testing::TestWithParam<const char*> {
  protected:
   Pass16Vectors()
-      : case_(LoadGolden16("pass_" + std::string(GetParam()))), rank_(case_["engine_args"]) {}
+      : case_(LoadGoldenCase("pass_" + std::string(GetParam()), "engine-1.6")),
+        rank_(case_["engine_args"]) {}
 
   engine::Request RequestOf(std::size_t index) const {
     const Json& row = case_["requests"][index];
@@ -140,23 +142,6 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(load.requests_running, want["running_requests"]);
     EXPECT_EQ(load.requests_waiting, want["waiting_requests"]);
     EXPECT_EQ(load.preemptions_total, want["vllm_preemptions_total"]);
-  }
-
-  static void ExpectStats(const Json& want, const PassStats& got) {
-    EXPECT_EQ(got.prefill.count, want["num_prefill_requests"]);
-    EXPECT_EQ(got.prefill_tokens, want["sum_prefill_tokens"]);
-    EXPECT_EQ(got.prefill_kv_tokens, want["sum_prefill_kv_tokens"]);
-    EXPECT_NEAR(got.prefill.variance, want["var_prefill_length"], kVarianceTolerance);
-    EXPECT_EQ(got.decode.count, want["num_decode_requests"]);
-    EXPECT_EQ(got.decode.sum, want["sum_decode_kv_tokens"]);
-    EXPECT_NEAR(got.decode.variance, want["var_decode_kv_tokens"], kVarianceTolerance);
-    EXPECT_EQ(got.queued_prefill.count, want["num_queued_prefill"]);
-    EXPECT_EQ(got.queued_prefill.sum, want["sum_queued_prefill_tokens"]);
-    EXPECT_NEAR(got.queued_prefill.variance, want["var_queued_prefill_length"], kVarianceTolerance);
-    EXPECT_EQ(got.queued_decode.count, want["num_queued_decode"]);
-    EXPECT_EQ(got.queued_decode.sum, want["sum_queued_decode_kv_tokens"]);
-    EXPECT_NEAR(
-        got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
   }
 
   /// What a cancel inside a pass takes back: the outputs of the request.

@@ -2,6 +2,7 @@
 // recorded with dynamo-mocker 1.3.0 linked into a small program. Each holds for our defaults and
 // for the strict reference.
 #include "tests/unit/plugin/golden_case.h"
+#include "tests/unit/plugin/pass_case.h"
 
 #include <numeric>
 #include <tuple>
@@ -14,35 +15,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kDurationTolerance = 1e-6;  // relative
-constexpr double kVarianceTolerance = 1e-9;
-
-/// Events as text, so that a difference reads well.
-std::string Text(const engine::KvEvent& event) {
-  std::string out = std::to_string(event.event_id);
-  const bool stored = event.kind == engine::KvEvent::Kind::kStored;
-  out += stored ? " stored after " +
-                      (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
-                : std::string(" removed");
-  for (const engine::KvBlock& block : event.blocks) {
-    out += " " + std::to_string(Value(block.block_hash));
-    out += stored ? "/" + std::to_string(Value(block.tokens_hash)) : std::string();
-  }
-  return out;
-}
-
-std::string Text(const Json& event) {
-  const bool stored = event["type"] == "stored";
-  std::string out = std::to_string(event["event_id"].get<std::uint64_t>());
-  out += stored ? " stored after " +
-                      (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
-                : std::string(" removed");
-  for (const Json& block : event[stored ? "blocks" : "block_hashes"]) {
-    out += " " + (stored ? block["block_hash"].get<std::string>() + "/" +
-                               block["tokens_hash"].get<std::string>()
-                         : block.get<std::string>());
-  }
-  return out;
-}
 
 class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
@@ -78,14 +50,8 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
   std::string NameOf(RequestId id) const { return case_["requests"][Value(id) - 1]["id"]; }
 
   void ExpectEvents(const Json& expected, const PassOutput& output) {
-    std::vector<std::string> want;
-    std::vector<std::string> got;
-    for (const Json& event : expected["kv_events"]) {
-      want.push_back(Text(event));
-    }
-    for (const engine::KvEvent& event : output.events) {
-      got.push_back(Text(event));
-    }
+    const std::vector<std::string> want = TextOf(expected["kv_events"]);
+    const std::vector<std::string> got = TextOf(output.events);
     if (TokensAreRandom()) {  // and with them the hashes of generated blocks
       EXPECT_EQ(got.size(), want.size());
       return;
@@ -116,23 +82,6 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
     EXPECT_EQ(load.preemptions_total, want["vllm_preemptions_total"]);
     EXPECT_EQ(load.cache_hit_tokens, want["sglang_cache_hit_tokens"]);
     EXPECT_EQ(load.cache_total_tokens, want["sglang_cache_total_tokens"]);
-  }
-
-  static void ExpectStats(const Json& want, const PassStats& got) {
-    EXPECT_EQ(got.prefill.count, want["num_prefill_requests"]);
-    EXPECT_EQ(got.prefill_tokens, want["sum_prefill_tokens"]);
-    EXPECT_EQ(got.prefill_kv_tokens, want["sum_prefill_kv_tokens"]);
-    EXPECT_NEAR(got.prefill.variance, want["var_prefill_length"], kVarianceTolerance);
-    EXPECT_EQ(got.decode.count, want["num_decode_requests"]);
-    EXPECT_EQ(got.decode.sum, want["sum_decode_kv_tokens"]);
-    EXPECT_NEAR(got.decode.variance, want["var_decode_kv_tokens"], kVarianceTolerance);
-    EXPECT_EQ(got.queued_prefill.count, want["num_queued_prefill"]);
-    EXPECT_EQ(got.queued_prefill.sum, want["sum_queued_prefill_tokens"]);
-    EXPECT_NEAR(got.queued_prefill.variance, want["var_queued_prefill_length"], kVarianceTolerance);
-    EXPECT_EQ(got.queued_decode.count, want["num_queued_decode"]);
-    EXPECT_EQ(got.queued_decode.sum, want["sum_queued_decode_kv_tokens"]);
-    EXPECT_NEAR(
-        got.queued_decode.variance, want["var_queued_decode_kv_tokens"], kVarianceTolerance);
   }
 
   const Json case_;
