@@ -68,7 +68,7 @@ class Connection final : public BootstrapConnection {
     reader_->handlers = std::move(handlers);
     socket_->Read({[reader = reader_](std::string& in) { return reader->Take(in); },
                    [reader = reader_](Status why) {
-                     if (!std::exchange(reader->stopped, true)) {
+                     if (!reader->stopped) {
                        reader->handlers.on_end(std::move(why));
                      }
                    }});

@@ -65,7 +65,7 @@ void BootstrapSocket::AwaitReadable() {
   }
   socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](asio::error_code error) {
     self->read_waiting_ = false;
-    if (!error && !self->closed_ && self->handlers_) {
+    if (!error && !self->closed_ && self->handlers_ && !self->reading_over_) {
       self->OnReadable();
     }
   });
@@ -105,9 +105,21 @@ void BootstrapSocket::OnReadable() {
 bool BootstrapSocket::HandOver() {
   const auto handlers = handlers_;
   if (Status status = handlers->on_bytes(in_); !status) {
-    End(std::move(status));
+    EndReading(std::move(status));
+    return false;
   }
   return !closed_ && !ending_ && handlers_ == handlers;
+}
+
+/// The peer does not make sense, but it is there and may be told so.
+void BootstrapSocket::EndReading(Status why) {
+  reading_over_ = true;
+  in_.clear();
+  asio::post(context_, [self = shared_from_this(), why = std::move(why)] {
+    if (const auto handlers = self->handlers_; handlers && !self->closed_) {
+      handlers->on_end(why);
+    }
+  });
 }
 
 Status BootstrapSocket::Write(std::string bytes, Task written) {

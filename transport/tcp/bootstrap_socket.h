@@ -26,9 +26,11 @@ namespace understudy::transport {
 class BootstrapSocket : public std::enable_shared_from_this<BootstrapSocket> {
  public:
   struct Handlers {
-    /// After bytes came: erase what was understood from `in`. An error ends the connection with it.
+    /// After bytes came: erase what was understood from `in`. After an error nothing is read any
+    /// more; on_end hears it.
     std::function<Status(std::string& in)> on_bytes;
-    /// Once, nothing comes after it: the peer closed (ok), or why it ended.
+    /// The peer closed (ok), or why it ended. Once; but after an error of on_bytes the socket still
+    /// writes, and a second call tells when that fails.
     std::function<void(Status)> on_end;
   };
 
@@ -63,6 +65,7 @@ class BootstrapSocket : public std::enable_shared_from_this<BootstrapSocket> {
   void AwaitReadable();
   void OnReadable();
   bool HandOver();
+  void EndReading(Status why);
   void Flush();
   void AwaitWritable();
   void End(Status why);
@@ -80,6 +83,7 @@ class BootstrapSocket : public std::enable_shared_from_this<BootstrapSocket> {
   std::uint64_t timer_generation_ = 0;
   bool send_timer_armed_ = false;
   bool read_waiting_ = false;
+  bool reading_over_ = false;
   bool write_waiting_ = false;
   bool ending_ = false;
   bool closed_ = false;

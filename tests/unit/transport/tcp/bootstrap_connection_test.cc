@@ -43,14 +43,14 @@ class BootstrapConnectionTest : public ::testing::Test {
   std::unique_ptr<Peer> peer_;
 };
 
-TEST(BootstrapAddress, M145IPv6IsPutInBrackets) {
+TEST(BootstrapAddress, M145_IPv6IsPutInBrackets) {
   EXPECT_EQ(AddressText({"::1", 1234}), "[::1]:1234");
   EXPECT_EQ(AddressText({"[::1]", 1234}), "[::1]:1234");
   EXPECT_EQ(AddressText({"127.0.0.1", 1234}), "127.0.0.1:1234");
   EXPECT_EQ(AddressText({"prefill-0", 1}), "prefill-0:1");
 }
 
-TEST_F(BootstrapConnectionTest, TheClientSaysHeaderAndRegistrationFirst) {
+TEST_F(BootstrapConnectionTest, M132_TheClientSaysHeaderAndRegistrationFirst) {
   Connect();
   EXPECT_TRUE(client_.Send(BootstrapActionAck{1, BootstrapActionAck::Outcome::kAccepted, ""}));
   const std::string frame =
@@ -61,7 +61,7 @@ TEST_F(BootstrapConnectionTest, TheClientSaysHeaderAndRegistrationFirst) {
   EXPECT_EQ(client_.Next(), BootstrapMessage(BootstrapComplete()));
 }
 
-TEST_F(BootstrapConnectionTest, M145NamesAndIPv6AddressesAreDialled) {
+TEST_F(BootstrapConnectionTest, M145_NamesAndIPv6AddressesAreDialled) {
   EXPECT_EQ(Dial({"localhost", listener_.port()}), "");
   const PeerListener six(/*v6=*/true);
   Talk other(thread_);
@@ -142,7 +142,7 @@ TEST_F(BootstrapConnectionTest, AFrameCutOffIsAnError) {
   EXPECT_EQ(client_.End(), "bytes remaining on stream");
 }
 
-TEST_F(BootstrapConnectionTest, M141AChangedIdentityIsRefused) {
+TEST_F(BootstrapConnectionTest, M141_AChangedIdentityIsRefused) {
   Connect();
   BootstrapIdentity other = kRigIdentity;
   other.room = 8;
@@ -150,8 +150,24 @@ TEST_F(BootstrapConnectionTest, M141AChangedIdentityIsRefused) {
               Framed(BootstrapAbort{"never seen"}));
   EXPECT_EQ(client_.Next(), BootstrapMessage(BootstrapRegistered()));
   EXPECT_EQ(client_.End(), "bootstrap frame changed session identity");
-  std::string rest;
-  EXPECT_NE(peer_->ReadToEnd(&rest), Peer::End::kNothing);
+  const BootstrapMessage why = BootstrapAbort{"bootstrap frame changed session identity"};
+  EXPECT_TRUE(client_.Send(why)) << "who lies is still told";
+  EXPECT_EQ(peer_->Read(Framed(why).size()), Framed(why));
+  client_.Destroy();
+  EXPECT_EQ(peer_->ReadToEnd(), Peer::End::kFin);
+}
+
+TEST_F(BootstrapConnectionTest, APeerThatLiesAndLeavesIsNotWaitedFor) {
+  Connect();
+  peer_->Send(std::string("\x02\0\0\0{]", 6));
+  EXPECT_EQ(client_.End(), "bootstrap frame contains malformed JSON");
+  peer_->Reset();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (client_.Send(BootstrapComplete())) {  // until the kernel knows of the reset
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+  }
+  const std::string told = client_.SecondEnd();
+  EXPECT_TRUE(told.find("(os error ") != std::string::npos) << told;
 }
 
 TEST_F(BootstrapConnectionTest, BadFramesEndTheConnection) {
@@ -197,7 +213,7 @@ TEST_F(BootstrapConnectionTest, AFloodOfMessagesIsReadInTurns) {
   sender.join();
 }
 
-TEST_F(BootstrapConnectionTest, M142ATooLongMessageIsRefusedAndTheConnectionGoesOn) {
+TEST_F(BootstrapConnectionTest, M142_ATooLongMessageIsRefusedAndTheConnectionGoesOn) {
   Connect();
   const Status refused = client_.Send(BootstrapAbort{std::string(65536, 'x')});
   ASSERT_FALSE(refused);
@@ -247,7 +263,7 @@ TEST_F(BootstrapConnectionTest, WrittenIsToldWhenTheKernelHasTheFrame) {
   EXPECT_EQ(peer_->Read(frame.size()), frame);
 }
 
-TEST_F(BootstrapConnectionTest, M148TwoMessagesBackToBackLeaveWithoutWaitingForAnAck) {
+TEST_F(BootstrapConnectionTest, M148_TwoMessagesBackToBackLeaveWithoutWaitingForAnAck) {
   Connect();
   client_.Do([](BootstrapConnection& connection) {
     EXPECT_TRUE(connection.Send(BootstrapRegistered()));

@@ -92,10 +92,20 @@ class Talk {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::minutes(1), [&] { return !ends_.empty(); });
     EXPECT_EQ(ends_.size(), 1U);
-    return ends_.empty() ? "nothing" : ends_[0] ? "" : ends_[0].error().message;
+    return EndText(0);
+  }
+  /// After a frame that made no sense: that nothing can be written any more either.
+  std::string SecondEnd() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::minutes(1), [&] { return ends_.size() >= 2; });
+    return EndText(1);
   }
 
  private:
+  [[nodiscard]] std::string EndText(std::size_t number) const {
+    return number >= ends_.size() ? "nothing" : ends_[number] ? "" : ends_[number].error().message;
+  }
+
   fakes::LoopThread& thread_;
   std::unique_ptr<BootstrapConnection> connection_;  // used on the loop
   std::mutex mutex_;

@@ -31,7 +31,9 @@ class BootstrapConnection {
 
   struct Handlers {
     std::function<void(BootstrapMessage)> on_message;
-    /// Once: the peer closed (Status ok), or why the connection ended. Nothing comes after it.
+    /// The peer closed (Status ok), or why the connection ended; nothing comes after it. A frame
+    /// that makes no sense (kMalformed) ends only what is read: the peer can still be told, and a
+    /// second call says when that failed.
     std::function<void(Status)> on_end;
   };
   /// Begins to deliver what the peer sends; until then it stays with the kernel. Handlers are
