@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,10 @@ using Exists = std::function<bool(const std::string&)>;
 [[nodiscard]] std::vector<Finding> CheckWords(const SourceFile& file);
 /// A header that more than one file includes although one is allowed: it is slow to compile.
 [[nodiscard]] std::vector<Finding> CheckSingleUse(const std::vector<SourceFile>& files);
+
+/// Numbers of the rows of the mission's checklist that a test proves by its name: a part like M217
+/// between underscores, in Python also m217.
+[[nodiscard]] std::set<int> RowsNamedByTests(const std::vector<SourceFile>& files);
 
 /// `text` cut at line breaks, without them.
 [[nodiscard]] std::vector<std::string_view> Lines(std::string_view text);

@@ -198,6 +198,17 @@ INSTANTIATE_TEST_SUITE_P(Words,
                                            "shared/sp"
                                            "ec/wire.md"));
 
+TEST(Rows, AreFoundInTheNamesOfTests) {
+  const std::string cpp =
+      "TEST(A, M201_X) {}\nTEST_F(B,\n       M202_M203_YInM204) {}\nTEST_P(C, M205) {}\n"
+      "  TEST(D, M206_NotAtTheBeginningOfALine)\n// M207_InAComment\nTEST(M208_Suite, Z) {}\n";
+  const std::string python = "def test_m211_a():\n    def test_b_m212(self):\ndef helper_m213():\n";
+  EXPECT_EQ(RowsNamedByTests({{"tests/unit/a_test.cc", cpp},
+                              {"tests/conformance/test_a.py", python},
+                              {"docs/a.md", "TEST(E, M214_OutsideOfTheTests)"}}),
+            (std::set<int>{201, 202, 203, 205, 211, 212}));
+}
+
 TEST(Words, OrdinaryTextPasses) {
   const std::string text =
       "v1/work/item build/root/x ${dir}/work/a shared_ptr the issue is that /api/home/x\n";

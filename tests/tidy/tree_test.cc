@@ -57,7 +57,7 @@ std::vector<SourceFile> LoadTree() {
   std::vector<SourceFile> files;
   for (fs::recursive_directory_iterator it(Root()), end; it != end; ++it) {
     const fs::path relative = it->path().lexically_relative(Root());
-    if (it->is_directory() && IsSkipped(relative)) {
+    if (IsSkipped(relative)) {  // .git is a file in a second work tree
       it.disable_recursion_pending();
     } else if (it->is_regular_file() && IsSource(relative)) {
       files.push_back({relative.generic_string(), ReadText(it->path())});
@@ -101,6 +101,18 @@ TEST(SourceTree, KeepsItsSizes) {
 TEST(SourceTree, NamesNoMachineAndNoMirror) {
   for (const SourceFile& file : Tree()) {
     Report(CheckWords(file));
+  }
+}
+
+/// Hand-offs and live control: what the reference does there is a checklist, row by row.
+TEST(SourceTree, ProvesEveryRowOfTheHandoffs) {
+  constexpr int kFirst = 132;
+  constexpr int kLast = 258;
+  // Rows that are still to be proved.
+  static const std::set<int> kOpen = {206, 207, 208, 209, 210, 211, 213};
+  const std::set<int> rows = RowsNamedByTests(Tree());
+  for (int row = kFirst; row <= kLast; ++row) {
+    EXPECT_NE(rows.contains(row), kOpen.contains(row)) << "M-" << row;
   }
 }
 

@@ -6,7 +6,7 @@ namespace {
 
 using BoundaryCalls = BoundaryTest;
 
-TEST_F(BoundaryCalls, M224SubmitPrefillIsAnsweredAndTheHeldSourceIsHeardOf) {
+TEST_F(BoundaryCalls, M224_SubmitPrefillIsAnsweredAndTheHeldSourceIsHeardOf) {
   auto registration = Register();
   auto prepared = Prepare(1);
   CallAnswer answer;
@@ -25,7 +25,7 @@ TEST_F(BoundaryCalls, M224SubmitPrefillIsAnsweredAndTheHeldSourceIsHeardOf) {
                 engine::TransferTiming::Mode::kFullPrompt, 60, std::uint64_t{45056}, 64.0}));
 }
 
-TEST_F(BoundaryCalls, M225ReserveDestinationIsAnsweredAndTheRoomIsHeardOf) {
+TEST_F(BoundaryCalls, M225_ReserveDestinationIsAnsweredAndTheRoomIsHeardOf) {
   auto registration = Register();
   auto prepared = Prepare(1);
   CallAnswer answer;
@@ -39,7 +39,7 @@ TEST_F(BoundaryCalls, M225ReserveDestinationIsAnsweredAndTheRoomIsHeardOf) {
   EXPECT_EQ(std::get<engine::DestinationReserved>(*got).transferable_prompt_tokens, 16U);
 }
 
-TEST_F(BoundaryCalls, M227ActivatingWhatIsNotReservedIsAnError) {
+TEST_F(BoundaryCalls, M227_ActivatingWhatIsNotReservedIsAnError) {
   const auto registration = Register();
   CallAnswer once;
   const auto first = registration.control->ActivateDestination(once.Taker());
@@ -52,7 +52,7 @@ TEST_F(BoundaryCalls, M227ActivatingWhatIsNotReservedIsAnError) {
             std::string("unexpected scheduler handoff result for ") + kName + ": Noop");
 }
 
-TEST_F(BoundaryCalls, M228ReleaseAndCancelTakeNoopForAnAnswer) {
+TEST_F(BoundaryCalls, M228_ReleaseAndCancelTakeNoopForAnAnswer) {
   const auto registration = Register();
   CallAnswer answers[3];
   const auto a = registration.control->ReleaseSource(answers[0].Taker());
@@ -71,7 +71,7 @@ TEST_F(BoundaryCalls, M228ReleaseAndCancelTakeNoopForAnAnswer) {
             std::string("unexpected scheduler handoff result for ") + kName + ": Submitted");
 }
 
-TEST_F(BoundaryCalls, M229SubmissionsNeedTheRegistration) {
+TEST_F(BoundaryCalls, M229_SubmissionsNeedTheRegistration) {
   auto registration = Register();
   auto prepared = Prepare(1);
   auto another = Prepare(2);
@@ -88,7 +88,7 @@ TEST_F(BoundaryCalls, M229SubmissionsNeedTheRegistration) {
   EXPECT_TRUE(port_.sent.empty());
 }
 
-TEST_F(BoundaryCalls, M230TheOthersWorkWithoutItForTheLatestGeneration) {
+TEST_F(BoundaryCalls, M230_TheOthersWorkWithoutItForTheLatestGeneration) {
   auto registration = Register();
   registration.events.reset();
   CallAnswer answers[4];
@@ -105,7 +105,7 @@ TEST_F(BoundaryCalls, M230TheOthersWorkWithoutItForTheLatestGeneration) {
   }
 }
 
-TEST_F(BoundaryCalls, M231AStaleControlCannotTouchItsSuccessor) {
+TEST_F(BoundaryCalls, M231_AStaleControlCannotTouchItsSuccessor) {
   auto first = Register();
   first.events.reset();
   auto second = Register();
@@ -124,7 +124,7 @@ TEST_F(BoundaryCalls, M231AStaleControlCannotTouchItsSuccessor) {
   EXPECT_EQ(port_.sent.size(), 1U);
 }
 
-TEST_F(BoundaryCalls, M232AStaleControlIsRefusedEvenWhenNobodyIsRegistered) {
+TEST_F(BoundaryCalls, M232_AStaleControlIsRefusedEvenWhenNobodyIsRegistered) {
   auto first = Register();
   first.events.reset();
   auto second = Register();
@@ -143,7 +143,7 @@ TEST_F(BoundaryCalls, M232AStaleControlIsRefusedEvenWhenNobodyIsRegistered) {
             std::string("handoff ") + kName + " control belongs to an earlier registration");
 }
 
-TEST_F(BoundaryCalls, M233CommandsOfARegistrationDoNotOverlapThoseOfOthersMay) {
+TEST_F(BoundaryCalls, M233_CommandsOfARegistrationDoNotOverlapThoseOfOthersMay) {
   const auto one = Register();
   const auto other = Register(kOther);
   CallAnswer answers[3];
@@ -161,7 +161,7 @@ TEST_F(BoundaryCalls, M233CommandsOfARegistrationDoNotOverlapThoseOfOthersMay) {
   }
 }
 
-TEST_F(BoundaryCalls, M234ASubmissionWhoseCallerIsGoneKeepsTheTurnUntilItsAnswer) {
+TEST_F(BoundaryCalls, M234_ASubmissionWhoseCallerIsGoneKeepsTheTurnUntilItsAnswer) {
   auto registration = Register();
   CallAnswer answer;
   auto call = registration.control->ReserveDestination(Prepare(1).request, answer.Taker());
@@ -179,7 +179,7 @@ TEST_F(BoundaryCalls, M234ASubmissionWhoseCallerIsGoneKeepsTheTurnUntilItsAnswer
   EXPECT_EQ(cleanup.result, HandoffOutcome::kApplied);
 }
 
-TEST_F(BoundaryCalls, M235AReleaseWhoseCallerIsGoneFreesTheTurn) {
+TEST_F(BoundaryCalls, M235_AReleaseWhoseCallerIsGoneFreesTheTurn) {
   const auto registration = Register();
   CallAnswer answer;
   auto call = registration.control->ReleaseSource(answer.Taker());
@@ -224,7 +224,7 @@ TEST_F(BoundaryCalls, TooManyWaitingCallsAreRefused) {
   EXPECT_EQ(boundary_->counts().calls_refused_total, 2U);
 }
 
-TEST_F(BoundaryCalls, M236AWrongAnswerToASubmissionRemovesItsRequest) {
+TEST_F(BoundaryCalls, M236_AWrongAnswerToASubmissionRemovesItsRequest) {
   const auto registration = Register();
   auto prepared = Prepare(7);
   bool closed = false;
@@ -237,7 +237,7 @@ TEST_F(BoundaryCalls, M236AWrongAnswerToASubmissionRemovesItsRequest) {
   EXPECT_EQ(boundary_->sizes().requests, 0U);
 }
 
-TEST_F(BoundaryCalls, M237ARankThatTakesNothingOrEndsWithoutAnswer) {
+TEST_F(BoundaryCalls, M237_ARankThatTakesNothingOrEndsWithoutAnswer) {
   const auto registration = Register();
   port_.refusal = Fail(Errc::kUnavailable, "gone");
   CallAnswer refused;

@@ -7,7 +7,7 @@ namespace {
 using BoundaryEvents = BoundaryTest;
 constexpr std::size_t kRoom = engine::HandoffEvents::kWaitingMax;
 
-TEST_F(BoundaryEvents, M239EightEventsFitTheNinthWaits) {
+TEST_F(BoundaryEvents, M239_EightEventsFitTheNinthWaits) {
   const auto registration = Register();
   for (std::uint64_t i = 1; i <= kRoom + 1; ++i) {
     Reserved(i);
@@ -65,7 +65,7 @@ TEST_F(BoundaryEvents, AConsumerWhoDoesNotReadHoldsUpTheOthers) {
   EXPECT_EQ(listener.tokens, std::vector<std::uint64_t>{99});
 }
 
-TEST_F(BoundaryEvents, M240AFullRegistrationDoesNotKeepTheEngineFromEnding) {
+TEST_F(BoundaryEvents, M240_AFullRegistrationDoesNotKeepTheEngineFromEnding) {
   auto registration = Register();
   for (std::uint64_t i = 0; i < kRoom + 5; ++i) {
     Reserved(i);
@@ -78,14 +78,14 @@ TEST_F(BoundaryEvents, M240AFullRegistrationDoesNotKeepTheEngineFromEnding) {
   EXPECT_EQ(boundary_->sizes().events_waiting, 0U);
 }
 
-TEST_F(BoundaryEvents, M241EventsOfUnknownIdsAreDropped) {
+TEST_F(BoundaryEvents, M241_EventsOfUnknownIdsAreDropped) {
   const auto registration = Register();
   Reserved(1, kOther);
   EXPECT_EQ(boundary_->counts().events_dropped_total, 1U);
   EXPECT_EQ(boundary_->sizes().events_waiting, 0U);
 }
 
-TEST_F(BoundaryEvents, M242ARegistrationWithoutReceiverIsGone) {
+TEST_F(BoundaryEvents, M242_ARegistrationWithoutReceiverIsGone) {
   auto registration = Register();
   Reserved(1);
   registration.events.reset();

@@ -6,7 +6,7 @@ namespace {
 
 using BoundaryRegistry = BoundaryTest;
 
-TEST_F(BoundaryRegistry, M215RegistrationOnAStoppedEngineIsRefused) {
+TEST_F(BoundaryRegistry, M215_RegistrationOnAStoppedEngineIsRefused) {
   port_.running = false;
   EXPECT_EQ(RefusalOf(), "live Mocker engine is not running");
   port_.running = true;
@@ -14,14 +14,14 @@ TEST_F(BoundaryRegistry, M215RegistrationOnAStoppedEngineIsRefused) {
   EXPECT_EQ(RefusalOf(), "live Mocker engine is not running");
 }
 
-TEST_F(BoundaryRegistry, M216RegistrationGivesControlAndEventsOfTheId) {
+TEST_F(BoundaryRegistry, M216_RegistrationGivesControlAndEventsOfTheId) {
   const auto registration = Register();
   EXPECT_EQ(registration.control->handoff_id(), kId);
   EXPECT_NE(registration.events, nullptr);
   EXPECT_EQ(boundary_->sizes().registered, 1U);
 }
 
-TEST_F(BoundaryRegistry, M217ASecondRegistrationIsRefusedAndTheFirstIsIntact) {
+TEST_F(BoundaryRegistry, M186_M217_ASecondRegistrationIsRefusedAndTheFirstIsIntact) {
   const auto first = Register();
   EXPECT_EQ(RefusalOf(), std::string("handoff ") + kName + " already has a lifecycle route");
   Listener listener;
@@ -30,7 +30,7 @@ TEST_F(BoundaryRegistry, M217ASecondRegistrationIsRefusedAndTheFirstIsIntact) {
   EXPECT_EQ(listener.tokens, std::vector<std::uint64_t>{5});
 }
 
-TEST_F(BoundaryRegistry, M218AnEarlierRegistrationWithACommandUnderWayBlocksTheId) {
+TEST_F(BoundaryRegistry, M218_AnEarlierRegistrationWithACommandUnderWayBlocksTheId) {
   auto first = Register();
   CallAnswer answer;
   const auto call = first.control->CancelDestination(answer.Taker());
@@ -42,14 +42,14 @@ TEST_F(BoundaryRegistry, M218AnEarlierRegistrationWithACommandUnderWayBlocksTheI
   EXPECT_EQ(RefusalOf(), "");
 }
 
-TEST_F(BoundaryRegistry, M219InProgressIsSaidBeforeAlreadyRegistered) {
+TEST_F(BoundaryRegistry, M219_InProgressIsSaidBeforeAlreadyRegistered) {
   const auto first = Register();
   const auto call = first.control->CancelDestination([](const auto&) {});
   EXPECT_EQ(RefusalOf(),
             std::string("handoff ") + kName + " still has a scheduler command in progress");
 }
 
-TEST_F(BoundaryRegistry, M220AStopDuringRegistrationRollsItBack) {
+TEST_F(BoundaryRegistry, M220_AStopDuringRegistrationRollsItBack) {
   port_.asked = 0;
   port_.stops_at = 2;  // between the first look and the second
   EXPECT_EQ(RefusalOf(), "live Mocker engine is not running");
@@ -57,7 +57,7 @@ TEST_F(BoundaryRegistry, M220AStopDuringRegistrationRollsItBack) {
   EXPECT_EQ(boundary_->sizes().remembered, 0U);
 }
 
-TEST_F(BoundaryRegistry, M221EveryRegistrationIsANewGeneration) {
+TEST_F(BoundaryRegistry, M221_EveryRegistrationIsANewGeneration) {
   auto first = Register();
   first.events.reset();
   const auto second = Register();
@@ -71,13 +71,13 @@ TEST_F(BoundaryRegistry, M221EveryRegistrationIsANewGeneration) {
   EXPECT_EQ(boundary_->sizes().remembered, 1U) << "the death of the old one removes nothing";
 }
 
-TEST_F(BoundaryRegistry, M222AnIdIsFreeWhenItsEventsAreDropped) {
+TEST_F(BoundaryRegistry, M222_AnIdIsFreeWhenItsEventsAreDropped) {
   auto first = Register();
   first.events.reset();
   EXPECT_EQ(RefusalOf(), "");
 }
 
-TEST_F(BoundaryRegistry, M223AControlDoesNotKeepTheEngine) {
+TEST_F(BoundaryRegistry, M223_AControlDoesNotKeepTheEngine) {
   auto registration = Register();
   Listener listener;
   Listen(*registration.events, listener);
@@ -91,7 +91,7 @@ TEST_F(BoundaryRegistry, M223AControlDoesNotKeepTheEngine) {
   EXPECT_EQ(answer.error(), "live Mocker engine no longer exists");
 }
 
-TEST_F(BoundaryRegistry, M245TheEndClosesRequestsAndRegistrationsInEveryCase) {
+TEST_F(BoundaryRegistry, M245_TheEndClosesRequestsAndRegistrationsInEveryCase) {
   for (const bool expected : {true, false}) {
     Make();
     auto registration = Register();
@@ -110,7 +110,7 @@ TEST_F(BoundaryRegistry, M245TheEndClosesRequestsAndRegistrationsInEveryCase) {
   }
 }
 
-TEST_F(BoundaryRegistry, M248NothingIsRememberedWhenTheLastHandleIsGone) {
+TEST_F(BoundaryRegistry, M248_NothingIsRememberedWhenTheLastHandleIsGone) {
   auto registration = Register();
   registration.events.reset();
   EXPECT_EQ(boundary_->sizes().remembered, 1U) << "the control may still clean up";
@@ -122,7 +122,7 @@ TEST_F(BoundaryRegistry, M248NothingIsRememberedWhenTheLastHandleIsGone) {
   EXPECT_EQ(boundary_->sizes().remembered, 0U);
 }
 
-TEST_F(BoundaryRegistry, M249ShutdownEndsEventsAndTellsEveryCallerTheSame) {
+TEST_F(BoundaryRegistry, M249_ShutdownEndsEventsAndTellsEveryCallerTheSame) {
   auto registration = Register();
   Listener listener;
   Listen(*registration.events, listener);
@@ -143,7 +143,7 @@ TEST_F(BoundaryRegistry, M249ShutdownEndsEventsAndTellsEveryCallerTheSame) {
   EXPECT_EQ(boundary_->sizes().registered, 0U);
 }
 
-TEST_F(BoundaryRegistry, M249ShutdownWaitsForTheCommandsUnderWay) {
+TEST_F(BoundaryRegistry, M249_ShutdownWaitsForTheCommandsUnderWay) {
   const auto registration = Register();
   CallAnswer answer;
   const auto call = registration.control->CancelSource(answer.Taker());
@@ -156,7 +156,7 @@ TEST_F(BoundaryRegistry, M249ShutdownWaitsForTheCommandsUnderWay) {
   EXPECT_TRUE(answer.result->has_value());
 }
 
-TEST_F(BoundaryRegistry, M249CommandsThatNobodyAnswersEndWithTheRank) {
+TEST_F(BoundaryRegistry, M249_CommandsThatNobodyAnswersEndWithTheRank) {
   const auto registration = Register();
   CallAnswer answer;
   const auto call = registration.control->CancelSource(answer.Taker());
@@ -168,7 +168,7 @@ TEST_F(BoundaryRegistry, M249CommandsThatNobodyAnswersEndWithTheRank) {
   EXPECT_EQ(answer.error(), "Mocker scheduler dropped a command acknowledgement");
 }
 
-TEST_F(BoundaryRegistry, M243ALaneThatClosesUnexpectedlyIsAnErrorAndCancelsEverything) {
+TEST_F(BoundaryRegistry, M243_ALaneThatClosesUnexpectedlyIsAnErrorAndCancelsEverything) {
   auto registration = Register();
   Listener listener;
   Listen(*registration.events, listener);
@@ -183,7 +183,7 @@ TEST_F(BoundaryRegistry, M243ALaneThatClosesUnexpectedlyIsAnErrorAndCancelsEvery
   EXPECT_EQ(RefusalOf(), "live Mocker engine is not running");
 }
 
-TEST_F(BoundaryRegistry, M244AnAnswerThatNobodyAskedForEndsTheDispatcher) {
+TEST_F(BoundaryRegistry, M244_AnAnswerThatNobodyAskedForEndsTheDispatcher) {
   auto registration = Register();
   Listener listener;
   Listen(*registration.events, listener);

@@ -41,7 +41,7 @@ TEST_F(BoundaryRequests, PreparationIsRefusedInOrder) {
   EXPECT_EQ(PrepareError(MakeRequest(1), "other"), "internal scheduler request ID collision");
 }
 
-TEST_F(BoundaryRequests, M238APreparedRequestIsUsedOnceAndOnItsOwnEngine) {
+TEST_F(BoundaryRequests, M238_APreparedRequestIsUsedOnceAndOnItsOwnEngine) {
   const auto registration = Register();
   const auto prepared = Prepare(1);
   LiveBoundary another(RankIndex{4}, {}, port_, [this](Task task) { loop_.Post(std::move(task)); });
@@ -64,7 +64,7 @@ TEST_F(BoundaryRequests, M238APreparedRequestIsUsedOnceAndOnItsOwnEngine) {
   EXPECT_EQ(gone.error(), "live Mocker engine no longer exists");
 }
 
-TEST_F(BoundaryRequests, M246ALateCancellationCannotCancelAReusedId) {
+TEST_F(BoundaryRequests, M246_ALateCancellationCannotCancelAReusedId) {
   Live first = Reserve(1);
   first.registration.events.reset();
   auto second = Register();  // the same hand-off id
@@ -77,7 +77,7 @@ TEST_F(BoundaryRequests, M246ALateCancellationCannotCancelAReusedId) {
   EXPECT_EQ(boundary_->sizes().requests, 0U);
 }
 
-TEST_F(BoundaryRequests, M247DroppingAReservedRequestFreesItsRoom) {
+TEST_F(BoundaryRequests, M247_DroppingAReservedRequestFreesItsRoom) {
   Live live = Reserve(1);
   live.life.reset();
   ASSERT_EQ(SentKinds(), (std::vector<Kind>{Kind::kReserveDestination, Kind::kCancelDestination}));
@@ -111,7 +111,7 @@ TEST_F(BoundaryRequests, ACancellationSaysWhatTheRankSaid) {
                 ": Submitted");
 }
 
-TEST_F(BoundaryRequests, M250DroppingTheEngineClosesItsRequests) {
+TEST_F(BoundaryRequests, M250_DroppingTheEngineClosesItsRequests) {
   Live live = Reserve(1);
   bool closed = false;
   live.life->OnClosed([&closed] { closed = true; });
@@ -125,7 +125,7 @@ TEST_F(BoundaryRequests, M250DroppingTheEngineClosesItsRequests) {
   EXPECT_EQ(cancelled.result, false);
 }
 
-TEST_F(BoundaryRequests, M251ADuplicateRequestIsRefusedAndTheOriginalIntact) {
+TEST_F(BoundaryRequests, M251_ADuplicateRequestIsRefusedAndTheOriginalIntact) {
   Live live = Reserve(1);
   EXPECT_EQ(PrepareError(MakeRequest(2), "client-1"), "request client-1 is already active");
   EXPECT_EQ(boundary_->sizes().requests, 1U);
@@ -133,14 +133,14 @@ TEST_F(BoundaryRequests, M251ADuplicateRequestIsRefusedAndTheOriginalIntact) {
   EXPECT_EQ(PrepareError(MakeRequest(2), "client-1"), "");
 }
 
-TEST_F(BoundaryRequests, M252DroppingAPreparedRequestFreesItsNames) {
+TEST_F(BoundaryRequests, M252_DroppingAPreparedRequestFreesItsNames) {
   auto prepared = Prepare(1);
   prepared.request.reset();
   EXPECT_EQ(PrepareError(MakeRequest(1), "client-1"), "");
   EXPECT_TRUE(port_.sent.empty());
 }
 
-TEST_F(BoundaryRequests, M253TheRankNeverSeesTheClientsName) {
+TEST_F(BoundaryRequests, M253_TheRankNeverSeesTheClientsName) {
   // The same client name again: the rank has another id for it, so what is late finds nothing.
   Live first = Reserve(1);
   first.life->Finished();
@@ -151,7 +151,7 @@ TEST_F(BoundaryRequests, M253TheRankNeverSeesTheClientsName) {
   EXPECT_NE(port_.sent[0].request.id, port_.sent[1].request.id);
 }
 
-TEST_F(BoundaryRequests, M254AbandoningOneRequestLeavesTheOthersAlone) {
+TEST_F(BoundaryRequests, M254_AbandoningOneRequestLeavesTheOthersAlone) {
   Live live = Reserve(1);
   const auto other = Register(kOther);
   auto source = Prepare(2);
@@ -163,7 +163,7 @@ TEST_F(BoundaryRequests, M254AbandoningOneRequestLeavesTheOthersAlone) {
   EXPECT_EQ(port_.sent.size(), 2U) << "the reserved one is not touched";
 }
 
-TEST_F(BoundaryRequests, M255ARequestWithoutOutputIsRefusedBeforeAnythingIsRegistered) {
+TEST_F(BoundaryRequests, M255_ARequestWithoutOutputIsRefusedBeforeAnythingIsRegistered) {
   engine::Request request = MakeRequest(1);
   request.output_tokens_max = 0;
   EXPECT_EQ(PrepareError(request, "client-1"),
@@ -171,7 +171,7 @@ TEST_F(BoundaryRequests, M255ARequestWithoutOutputIsRefusedBeforeAnythingIsRegis
   EXPECT_EQ(boundary_->sizes().requests, 0U);
 }
 
-TEST_F(BoundaryRequests, M256DroppingAnActiveRequestCleansUpAndFreesItsNames) {
+TEST_F(BoundaryRequests, M256_DroppingAnActiveRequestCleansUpAndFreesItsNames) {
   const auto registration = Register();
   auto prepared = Prepare(1);
   const auto call = registration.control->SubmitPrefill(prepared.request, [](const auto&) {});
@@ -181,7 +181,7 @@ TEST_F(BoundaryRequests, M256DroppingAnActiveRequestCleansUpAndFreesItsNames) {
   EXPECT_EQ(PrepareError(MakeRequest(1), "client-1"), "");
 }
 
-TEST_F(BoundaryRequests, M257ACancellationDuringSubmissionWaitsForItsAnswer) {
+TEST_F(BoundaryRequests, M257_ACancellationDuringSubmissionWaitsForItsAnswer) {
   const auto registration = Register();
   auto prepared = Prepare(1);
   auto call = registration.control->ReserveDestination(prepared.request, [](const auto&) {});

@@ -306,7 +306,7 @@ class Chaos {
 
 class BoundaryStress : public ::testing::TestWithParam<std::uint32_t> {};
 
-TEST_P(BoundaryStress, M258AnyInterleavingKeepsTheProperties) {
+TEST_P(BoundaryStress, M258_AnyInterleavingKeepsTheProperties) {
   constexpr int kActors = 3;
   constexpr int kSteps = 400;
   const std::uint32_t seed = GetParam();

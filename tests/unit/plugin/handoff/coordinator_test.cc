@@ -98,7 +98,7 @@ class CoordinatorTest : public ::testing::TestWithParam<Order> {
   }
 };
 
-TEST_P(CoordinatorTest, M149BothOrdersReachTheSameCompletion) {
+TEST_P(CoordinatorTest, M149_BothOrdersReachTheSameCompletion) {
   Coordinator coordinator(kId, GetParam());
   const Action transfer = ToTransfer(coordinator, GetParam(), Timing(2.5));
   EXPECT_EQ(transfer.kind, ActionKind::kStartTransfer);
@@ -114,7 +114,7 @@ TEST_P(CoordinatorTest, M149BothOrdersReachTheSameCompletion) {
   EXPECT_TRUE(Ack(coordinator, release, OutcomeKind::kApplied).empty());
 }
 
-TEST_P(CoordinatorTest, M161ActionIdsCountOverAllActions) {
+TEST_P(CoordinatorTest, M161_ActionIdsCountOverAllActions) {
   Coordinator coordinator(kId, GetParam());
   const Action activate = ToActivation(coordinator, GetParam());
   EXPECT_EQ(activate.id, 3U);
@@ -124,7 +124,7 @@ TEST_P(CoordinatorTest, M161ActionIdsCountOverAllActions) {
   EXPECT_EQ(coordinator.actions_issued(), 6U);
 }
 
-TEST_P(CoordinatorTest, M153ALostActivationAckIsCleanedOnFailureOrTimeout) {
+TEST_P(CoordinatorTest, M153_ALostActivationAckIsCleanedOnFailureOrTimeout) {
   for (const FactKind kind : {FactKind::kTimedOut, FactKind::kFailed}) {
     Coordinator coordinator(kId, GetParam());
     const Action activate = ToActivation(coordinator, GetParam());
@@ -134,14 +134,14 @@ TEST_P(CoordinatorTest, M153ALostActivationAckIsCleanedOnFailureOrTimeout) {
   }
 }
 
-TEST_P(CoordinatorTest, M158ATimeoutAfterTheTransferWasScheduledCleansBoth) {
+TEST_P(CoordinatorTest, M158_ATimeoutAfterTheTransferWasScheduledCleansBoth) {
   Coordinator coordinator(kId, GetParam());
   const Action transfer = ToTransfer(coordinator, GetParam(), Timing(1.0));
   EXPECT_TRUE(Ack(coordinator, transfer, OutcomeKind::kScheduled).empty());
   ExpectCleanedBoth(coordinator, Do(coordinator, Plain(FactKind::kTimedOut)));
 }
 
-TEST_P(CoordinatorTest, M159ALostReleaseAckStillRunsTheCleanup) {
+TEST_P(CoordinatorTest, M159_ALostReleaseAckStillRunsTheCleanup) {
   Coordinator coordinator(kId, GetParam());
   const Action activate = ToActivation(coordinator, GetParam());
   EXPECT_EQ(One(Ack(coordinator, activate, OutcomeKind::kApplied)).kind,
@@ -149,7 +149,7 @@ TEST_P(CoordinatorTest, M159ALostReleaseAckStillRunsTheCleanup) {
   ExpectCleanedBoth(coordinator, Do(coordinator, Plain(FactKind::kTimedOut)));
 }
 
-TEST_P(CoordinatorTest, M163FactsInCleanupOrAfterTheEndAreIgnored) {
+TEST_P(CoordinatorTest, M163_FactsInCleanupOrAfterTheEndAreIgnored) {
   Coordinator coordinator(kId, GetParam());
   const Action first = One(coordinator.Start());
   const auto cleanup = Do(coordinator, Plain(FactKind::kCanceled));
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Orders,
 
 using CoordinatorRows = CoordinatorTest;
 
-TEST_F(CoordinatorRows, M150TheTimingModePicksTheTokens) {
+TEST_F(CoordinatorRows, M150_TheTimingModePicksTheTokens) {
   for (const auto& [mode, delay_ms] : {std::pair{TransferTiming::Mode::kFullPrompt, 8.0},
                                        std::pair{TransferTiming::Mode::kDestinationMissing, 4.0}}) {
     Coordinator coordinator(kId, Order::kSourceFirst);
@@ -190,7 +190,7 @@ TEST_F(CoordinatorRows, M150TheTimingModePicksTheTokens) {
   }
 }
 
-TEST_F(CoordinatorRows, M151AFullHitKeepsATransferWithoutDelay) {
+TEST_F(CoordinatorRows, M151_AFullHitKeepsATransferWithoutDelay) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   Ack(coordinator, One(coordinator.Start()), OutcomeKind::kSubmitted);
   const Action reserve =
@@ -201,7 +201,7 @@ TEST_F(CoordinatorRows, M151AFullHitKeepsATransferWithoutDelay) {
   EXPECT_EQ(transfer.delay_ms, 0.0);
 }
 
-TEST_F(CoordinatorRows, M152CancellationCleansWhatMayHaveBeenApplied) {
+TEST_F(CoordinatorRows, M152_CancellationCleansWhatMayHaveBeenApplied) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   Ack(coordinator, One(coordinator.Start()), OutcomeKind::kSubmitted);
   const Action reserve = One(Do(coordinator, Held()));
@@ -213,7 +213,7 @@ TEST_F(CoordinatorRows, M152CancellationCleansWhatMayHaveBeenApplied) {
   }
 }
 
-TEST_F(CoordinatorRows, M154FactsInTheWrongOrderAreRefused) {
+TEST_F(CoordinatorRows, M154_FactsInTheWrongOrderAreRefused) {
   Coordinator source_first(kId, Order::kSourceFirst);
   static_cast<void>(source_first.Start());
   EXPECT_EQ(ErrorOf(source_first.OnFact(Held())),
@@ -229,7 +229,7 @@ TEST_F(CoordinatorRows, M154FactsInTheWrongOrderAreRefused) {
   EXPECT_EQ(ErrorOf(source_first.OnFact(foreign)), "fact belongs to a different handoff");
 }
 
-TEST_F(CoordinatorRows, M155AnInvalidTimingIsRefusedBeforeAnythingIsScheduled) {
+TEST_F(CoordinatorRows, M155_AnInvalidTimingIsRefusedBeforeAnythingIsScheduled) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   Ack(coordinator, One(coordinator.Start()), OutcomeKind::kSubmitted);
   TransferTiming timing = Timing(1.0);
@@ -238,7 +238,7 @@ TEST_F(CoordinatorRows, M155AnInvalidTimingIsRefusedBeforeAnythingIsScheduled) {
   EXPECT_EQ(coordinator.actions_issued(), 1U);
 }
 
-TEST_F(CoordinatorRows, M156ATimeoutBeforeTheFirstAckCleansOnlyTheOneThatWasAsked) {
+TEST_F(CoordinatorRows, M156_ATimeoutBeforeTheFirstAckCleansOnlyTheOneThatWasAsked) {
   Coordinator source_first(kId, Order::kSourceFirst);
   static_cast<void>(source_first.Start());
   EXPECT_EQ(One(Do(source_first, Plain(FactKind::kTimedOut))).kind, ActionKind::kCancelSource);
@@ -248,14 +248,14 @@ TEST_F(CoordinatorRows, M156ATimeoutBeforeTheFirstAckCleansOnlyTheOneThatWasAske
             ActionKind::kCancelDestination);
 }
 
-TEST_F(CoordinatorRows, M157AnUnacknowledgedPrefillIsCleaned) {
+TEST_F(CoordinatorRows, M157_AnUnacknowledgedPrefillIsCleaned) {
   Coordinator coordinator(kId, Order::kDestinationFirst);
   Ack(coordinator, One(coordinator.Start()), OutcomeKind::kAccepted);
   EXPECT_EQ(One(Do(coordinator, Reserved())).kind, ActionKind::kSubmitPrefill);
   ExpectCleanedBoth(coordinator, Do(coordinator, Plain(FactKind::kFailed)));
 }
 
-TEST_F(CoordinatorRows, M160RepeatedOutcomesAreFineAndConflictsAreNot) {
+TEST_F(CoordinatorRows, M160_RepeatedOutcomesAreFineAndConflictsAreNot) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   const Action submit = One(coordinator.Start());
   Ack(coordinator, submit, OutcomeKind::kSubmitted);
@@ -270,7 +270,7 @@ TEST_F(CoordinatorRows, M160RepeatedOutcomesAreFineAndConflictsAreNot) {
             "invalid handoff action outcome Applied");
 }
 
-TEST_F(CoordinatorRows, M164AFailedCleanupIsAnError) {
+TEST_F(CoordinatorRows, M164_AFailedCleanupIsAnError) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   static_cast<void>(coordinator.Start());
   const Action cancel = One(Do(coordinator, Plain(FactKind::kFailed)));
@@ -278,7 +278,7 @@ TEST_F(CoordinatorRows, M164AFailedCleanupIsAnError) {
             "handoff cleanup action HandoffActionId(1) failed");
 }
 
-TEST_F(CoordinatorRows, M188AFailedReservationIsTakenBackAndWaitedFor) {
+TEST_F(CoordinatorRows, M188_AFailedReservationIsTakenBackAndWaitedFor) {
   Coordinator coordinator(kId, Order::kSourceFirst);
   Ack(coordinator, One(coordinator.Start()), OutcomeKind::kSubmitted);
   const Action reserve = One(Do(coordinator, Held()));

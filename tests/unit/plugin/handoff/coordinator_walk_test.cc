@@ -223,7 +223,7 @@ Event AnswerTo(ActionKind kind, bool fails) {
   return answer;
 }
 
-TEST_P(CoordinatorStates, M165AnyInterleavingEndsAndCleansEveryOwner) {
+TEST_P(CoordinatorStates, M165_AnyInterleavingEndsAndCleansEveryOwner) {
   constexpr std::uint32_t kRuns = 50'000;  // one a seed, for each order
   std::size_t successes = 0;
   for (std::uint32_t seed = 0; seed < kRuns; ++seed) {

@@ -93,7 +93,7 @@ class LiveHandoff : public ::testing::TestWithParam<EngineType> {
   }
 };
 
-TEST_P(LiveHandoff, M224ASourceIsSubmittedHeldAndReleased) {
+TEST_P(LiveHandoff, M224_ASourceIsSubmittedHeldAndReleased) {
   LiveRig rig(Options(WorkerType::kPrefill));
   HoldPtr hold = Register(rig, 60, 1);
   EXPECT_EQ(Call(rig, hold, Submit()), HandoffOutcome::kSubmitted);
@@ -111,7 +111,7 @@ TEST_P(LiveHandoff, M224ASourceIsSubmittedHeldAndReleased) {
   Drop(rig, hold);
 }
 
-TEST_P(LiveHandoff, M226ADestinationDecodesAfterItsActivation) {
+TEST_P(LiveHandoff, M197_M198_M225_M226_M227_ADestinationDecodesAfterItsActivation) {
   LiveRig rig(Options(WorkerType::kAggregated));  // a decode worker has no events at all
   HoldPtr hold = Register(rig, 60, 5);
   EXPECT_EQ(Call(rig, hold, Reserve()), HandoffOutcome::kAccepted);
@@ -134,7 +134,7 @@ TEST_P(LiveHandoff, M226ADestinationDecodesAfterItsActivation) {
   Drop(rig, hold);
 }
 
-TEST_P(LiveHandoff, M198AWarmDestinationMissesOnlyWhatIsNotCached) {
+TEST_P(LiveHandoff, M198_AWarmDestinationMissesOnlyWhatIsNotCached) {
   LiveRig rig(Options(WorkerType::kAggregated));
   HoldPtr first = Register(rig, 60, 2);
   EXPECT_EQ(Call(rig, first, Reserve()), HandoffOutcome::kAccepted);
@@ -156,7 +156,7 @@ TEST_P(LiveHandoff, M198AWarmDestinationMissesOnlyWhatIsNotCached) {
   Drop(rig, second);
 }
 
-TEST_P(LiveHandoff, M247DroppingAReservedRequestFreesItsRoom) {
+TEST_P(LiveHandoff, M247_DroppingAReservedRequestFreesItsRoom) {
   LiveRig rig(Options(WorkerType::kDecode));
   HoldPtr hold = Register(rig, 60, 5);
   EXPECT_EQ(Call(rig, hold, Reserve()), HandoffOutcome::kAccepted);
@@ -171,7 +171,7 @@ TEST_P(LiveHandoff, M247DroppingAReservedRequestFreesItsRoom) {
   Drop(rig, hold);
 }
 
-TEST_P(LiveHandoff, M200ABandwidthOfZeroIsNoDelay) {
+TEST_P(LiveHandoff, M200_ABandwidthOfZeroIsNoDelay) {
   MockerOptions options = Options(WorkerType::kPrefill);
   options.kv_transfer_bandwidth = 0.0;
   LiveRig rig(options);
@@ -183,7 +183,7 @@ TEST_P(LiveHandoff, M200ABandwidthOfZeroIsNoDelay) {
   Drop(rig, hold);
 }
 
-TEST_P(LiveHandoff, M250DroppingTheEngineEndsEventsAndRequestsAndTellsControls) {
+TEST_P(LiveHandoff, M250_DroppingTheEngineEndsEventsAndRequestsAndTellsControls) {
   LiveRig rig(Options(WorkerType::kDecode));
   HoldPtr hold = Register(rig, 60, 5);
   EXPECT_EQ(Call(rig, hold, Reserve()), HandoffOutcome::kAccepted);
@@ -222,7 +222,7 @@ TEST_P(LiveHandoff, RanksAreOfTheirOwn) {
   });
 }
 
-TEST_P(LiveHandoff, M249ShutdownOfAllRanksIsSharedAndFinal) {
+TEST_P(LiveHandoff, M249_ShutdownOfAllRanksIsSharedAndFinal) {
   LiveRig rig(Options(WorkerType::kDecode));
   HoldPtr hold = Register(rig, 60, 5);
   EXPECT_EQ(Call(rig, hold, Reserve()), HandoffOutcome::kAccepted);

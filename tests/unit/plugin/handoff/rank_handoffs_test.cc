@@ -149,7 +149,7 @@ class RankHandoffs : public ::testing::Test {
   std::unique_ptr<RankHost> host_;
 };
 
-TEST_F(RankHandoffs, ASourceIsHeldAfterItsTokenAndReleasedOnce) {
+TEST_F(RankHandoffs, M203_M228_ASourceIsHeldAfterItsTokenAndReleasedOnce) {
   Make(WorkerType::kPrefill);
   Do(Kind::kSubmitPrefill, 1, 7, 8, 1);
   EXPECT_EQ(Turn(), (Words{"stored", "answer 1 submitted", "load"}));
@@ -164,7 +164,7 @@ TEST_F(RankHandoffs, ASourceIsHeldAfterItsTokenAndReleasedOnce) {
   EXPECT_EQ(BoundTaken(), 0U);
 }
 
-TEST_F(RankHandoffs, M197ADestinationPublishesNothingBeforeItIsActivated) {
+TEST_F(RankHandoffs, M197_ADestinationPublishesNothingBeforeItIsActivated) {
   Make(WorkerType::kDecode);
   Do(Kind::kReserveDestination, 1, 7, 8, 2);
   EXPECT_EQ(Turn(), (Words{"answer 1 accepted", "reserved 8", "load"}));
@@ -176,7 +176,7 @@ TEST_F(RankHandoffs, M197ADestinationPublishesNothingBeforeItIsActivated) {
   EXPECT_EQ(Turn(), (Words{"answer 3 noop", "load"})) << "it was over: the id is forgotten";
 }
 
-TEST_F(RankHandoffs, M204ACommandShowsEventsThenItsAnswerThenWhatFollowsThenTheLoad) {
+TEST_F(RankHandoffs, M204_ACommandShowsEventsThenItsAnswerThenWhatFollowsThenTheLoad) {
   Make(WorkerType::kDecode, 4);
   Do(Kind::kReserveDestination, 1, 7, 8, 1);
   Do(Kind::kReserveDestination, 2, 8, 12, 1);  // no room yet
@@ -185,7 +185,7 @@ TEST_F(RankHandoffs, M204ACommandShowsEventsThenItsAnswerThenWhatFollowsThenTheL
   EXPECT_EQ(Turn(), (Words{"answer 3 applied", "reserved 12", "load"}));
 }
 
-TEST_F(RankHandoffs, M204APassShowsOutputsThenParkedCommandsThenTheLoad) {
+TEST_F(RankHandoffs, M204_APassShowsOutputsThenParkedCommandsThenTheLoad) {
   Make(WorkerType::kAggregated);
   Do(Kind::kReserveDestination, 1, 7, 8, 2);
   Submit(1, 4, 3);
@@ -196,7 +196,7 @@ TEST_F(RankHandoffs, M204APassShowsOutputsThenParkedCommandsThenTheLoad) {
   EXPECT_EQ(TurnAtDeadline(), (Words{"token 1", "token 101", "load"}));
 }
 
-TEST_F(RankHandoffs, M205OnlySubmissionsAreAppliedInsideAPass) {
+TEST_F(RankHandoffs, M205_OnlySubmissionsAreAppliedInsideAPass) {
   Make(WorkerType::kAggregated);
   Submit(1, 4, 2);
   EXPECT_EQ(Turn(), Words{"stored"});
@@ -231,7 +231,7 @@ TEST_F(RankHandoffs, ParkedCommandsAreOfTheirRankAlone) {
   EXPECT_EQ(Turn(), (Words{"answer 2 noop", "load"}));
 }
 
-TEST_F(RankHandoffs, M257SubmissionsInsideAPassStartTogetherAtItsEnd) {
+TEST_F(RankHandoffs, M257_SubmissionsInsideAPassStartTogetherAtItsEnd) {
   Make(WorkerType::kPrefill);
   Submit(1, 4, 1);
   Turn();
@@ -244,7 +244,7 @@ TEST_F(RankHandoffs, M257SubmissionsInsideAPassStartTogetherAtItsEnd) {
   EXPECT_EQ(TurnAtDeadline(), (Words{"token 101", "token 102", "held 8", "held 8", "load"}));
 }
 
-TEST_F(RankHandoffs, M257ASubmissionIsCancelledAfterItWasDecided) {
+TEST_F(RankHandoffs, M257_ASubmissionIsCancelledAfterItWasDecided) {
   Make(WorkerType::kPrefill);
   Submit(1, 4, 1);
   Turn();
@@ -256,7 +256,7 @@ TEST_F(RankHandoffs, M257ASubmissionIsCancelledAfterItWasDecided) {
   EXPECT_EQ(BoundTaken(), 0U);
 }
 
-TEST_F(RankHandoffs, IdsInUseAreRefusedInTheReferencesWords) {
+TEST_F(RankHandoffs, M202_IdsInUseAreRefusedInTheReferencesWords) {
   Make(WorkerType::kAggregated, 4);
   const std::string id = "HandoffId(00000000-0000-0000-0000-000000000007)";
   Do(Kind::kSubmitPrefill, 1, 7, 8, 1);
@@ -274,7 +274,7 @@ TEST_F(RankHandoffs, IdsInUseAreRefusedInTheReferencesWords) {
   EXPECT_EQ(BoundTaken(), 2U) << "the refused ones are not counted";
 }
 
-TEST_F(RankHandoffs, M203AnIdCanBeUsedAgainAfterItWasReleased) {
+TEST_F(RankHandoffs, M203_AnIdCanBeUsedAgainAfterItWasReleased) {
   Make(WorkerType::kPrefill);
   Do(Kind::kSubmitPrefill, 1, 7, 8, 1);
   Turn();
@@ -298,7 +298,7 @@ TEST_F(RankHandoffs, ASourceThatIsReleasedTooEarlyRunsOnAsAnOrdinaryRequest) {
   EXPECT_EQ(sink_.last_load.blocks_active, 3U) << "only the second one's";
 }
 
-TEST_F(RankHandoffs, M196APromptBeyondThePoolIsRefused) {
+TEST_F(RankHandoffs, M196_APromptBeyondThePoolIsRefused) {
   Make(WorkerType::kDecode);
   Do(Kind::kReserveDestination, 1, 7, 65, 1);
   EXPECT_EQ(Turn(), (Words{"answer 1 destination prompt exceeds the KV pool capacity", "load"}));
@@ -307,7 +307,7 @@ TEST_F(RankHandoffs, M196APromptBeyondThePoolIsRefused) {
   EXPECT_EQ(BoundTaken(), 0U);
 }
 
-TEST_F(RankHandoffs, M201ReservationsAreFirstComeFirstServed) {
+TEST_F(RankHandoffs, M201_ReservationsAreFirstComeFirstServed) {
   Make(WorkerType::kAggregated, 6);
   Submit(1, 12, 5);
   Turn();

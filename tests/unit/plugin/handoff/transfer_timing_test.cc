@@ -18,7 +18,7 @@ TransferTiming Timing(Mode mode,
   return {mode, tokens, bytes, bandwidth};
 }
 
-TEST(TransferTiming, M162DelayIsBytesOverBandwidth) {
+TEST(TransferTiming, M162_DelayIsBytesOverBandwidth) {
   EXPECT_EQ(DelayMs(Timing(Mode::kFullPrompt, 128, 1'000'000, 1.0), 4), 128.0);
   EXPECT_EQ(DelayMs(Timing(Mode::kFullPrompt, 10, 1'000'000, 1.0), 0), 10.0);
   EXPECT_EQ(DelayMs(Timing(Mode::kDestinationMissing, 128, 1'000'000, 1.0), 4), 4.0);
@@ -28,7 +28,7 @@ TEST(TransferTiming, M162DelayIsBytesOverBandwidth) {
   EXPECT_DOUBLE_EQ(*DelayMs(Timing(Mode::kDestinationMissing, 60, 45'056, 0.01), 16), 72.0896);
 }
 
-TEST(TransferTiming, M162NoDelayWithoutBytesOrBandwidth) {
+TEST(TransferTiming, M162_NoDelayWithoutBytesOrBandwidth) {
   EXPECT_FALSE(DelayMs(Timing(Mode::kFullPrompt, 10, std::nullopt, 1.0), 0));
   EXPECT_FALSE(DelayMs(Timing(Mode::kFullPrompt, 10, 1, std::nullopt), 0));
   EXPECT_FALSE(DelayMs(Timing(Mode::kFullPrompt, 10, 1, 0.0), 0));

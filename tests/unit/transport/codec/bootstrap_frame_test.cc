@@ -87,7 +87,7 @@ std::vector<BootstrapMessage> Samples() {
   return samples;
 }
 
-TEST(BootstrapHeader, M132IsEightBytes) {
+TEST(BootstrapHeader, M132_IsEightBytes) {
   std::string bytes;
   AppendBootstrapHeader(bytes);
   EXPECT_EQ(bytes, std::string("DMHF\x01\0\0\0", 8));
@@ -95,7 +95,7 @@ TEST(BootstrapHeader, M132IsEightBytes) {
   EXPECT_TRUE(CheckBootstrapHeader(bytes + "more"));
 }
 
-TEST(BootstrapHeader, M137RefusesWhatIsNotOurs) {
+TEST(BootstrapHeader, M137_RefusesWhatIsNotOurs) {
   const auto text = [](std::string_view bytes) {
     const Status status = CheckBootstrapHeader(bytes);
     return status ? "" : status.error().message;
@@ -107,7 +107,7 @@ TEST(BootstrapHeader, M137RefusesWhatIsNotOurs) {
   EXPECT_EQ(text(std::string("DMHF\x01\0\x01\0", 8)), "bootstrap protocol flags must be zero");
 }
 
-TEST(BootstrapFrame, M133LengthIsLittleEndianAndBounded) {
+TEST(BootstrapFrame, M133_LengthIsLittleEndianAndBounded) {
   std::string bytes;
   ASSERT_TRUE(AppendBootstrapFrame(bytes, {kIdentity, BootstrapComplete()}));
   EXPECT_EQ(static_cast<std::uint8_t>(bytes[0]), bytes.size() - 4);
@@ -125,7 +125,7 @@ TEST(BootstrapFrame, M133LengthIsLittleEndianAndBounded) {
   EXPECT_TRUE(empty->json.empty());
 }
 
-TEST(BootstrapFrame, M142TooLongAMessageIsRefusedBeforeItIsWritten) {
+TEST(BootstrapFrame, M142_TooLongAMessageIsRefusedBeforeItIsWritten) {
   std::string bytes = "kept";
   const Status status =
       AppendBootstrapFrame(bytes, {kIdentity, BootstrapAbort{std::string(65536, 'x')}});
@@ -144,7 +144,7 @@ TEST(BootstrapFrame, EveryMessageComesBackAsItWas) {
   }
 }
 
-TEST(BootstrapFrame, M135MessagesLookAsCaptured) {
+TEST(BootstrapFrame, M135_MessagesLookAsCaptured) {
   EXPECT_EQ(MessageJson(BootstrapRegister{0, BootstrapOrder::kSourceFirst, BootstrapEngine::kVllm}),
             R"({"Register":{"role":"Destination","dp_rank":0,"order":"SourceFirst",)"
             R"("engine_type":"vllm"}})");

@@ -12,7 +12,7 @@ namespace {
 
 class GoldenBootstrap : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenBootstrap, M134FramesAreReadAndWrittenToTheSameBytes) {
+TEST_P(GoldenBootstrap, M134_FramesAreReadAndWrittenToTheSameBytes) {
   const golden::Json vector = golden::Load(std::string("disagg/") + GetParam() + ".json");
   std::size_t frames = 0;
   for (const golden::Json& connection : vector.at("bootstrap_connections")) {
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Files,
 /// Messages of scripted peers and the originals that answered them, without their envelopes.
 class GoldenProbes : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenProbes, MessagesAreReadAndWrittenToTheSameText) {
+TEST_P(GoldenProbes, M134_M135_MessagesAreReadAndWrittenToTheSameText) {
   const golden::Json vector = golden::Load(std::string("disagg/") + GetParam() + ".json");
   const std::string identity =
       R"({"identity":{"handoff_id":"fd2886ae-bf20-446d-9001-301c934eb54f","bootstrap_room":7,)"

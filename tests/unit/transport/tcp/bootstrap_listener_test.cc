@@ -75,7 +75,7 @@ TEST_F(BootstrapListenerTest, ARegistrationInPiecesWithMoreBehindItIsRead) {
   EXPECT_EQ(talk.Next(), BootstrapMessage(BootstrapAbort{"first"}));
 }
 
-TEST_F(BootstrapListenerTest, M136BadMagicIsClosedSilently) {
+TEST_F(BootstrapListenerTest, M136_BadMagicIsClosedSilently) {
   ASSERT_TRUE(rig_.Listen(Options()));
   rig_.Take();
   ExpectClosedSilently(std::string("NOPE\x01\0\0\0", 8) + Framed(Registration()));
@@ -83,7 +83,7 @@ TEST_F(BootstrapListenerTest, M136BadMagicIsClosedSilently) {
   EXPECT_EQ(rig_.counts().registered_total, 0U);
 }
 
-TEST_F(BootstrapListenerTest, M137BadHeadersAndFramesAreClosedSilently) {
+TEST_F(BootstrapListenerTest, M137_BadHeadersAndFramesAreClosedSilently) {
   ASSERT_TRUE(rig_.Listen(Options()));
   rig_.Take();
   ExpectClosedSilently(std::string("DMHF\x02\0\0\0", 8));
@@ -95,13 +95,13 @@ TEST_F(BootstrapListenerTest, M137BadHeadersAndFramesAreClosedSilently) {
   EXPECT_EQ(rig_.counts().registered_total, 0U);
 }
 
-TEST_F(BootstrapListenerTest, M138TheFirstFrameMustRegister) {
+TEST_F(BootstrapListenerTest, M138_TheFirstFrameMustRegister) {
   ASSERT_TRUE(rig_.Listen(Options()));
   rig_.Take();
   ExpectClosedSilently(Header() + Framed(BootstrapRegistered()));
 }
 
-TEST_F(BootstrapListenerTest, M139AnotherRoleIsClosedSilently) {
+TEST_F(BootstrapListenerTest, M139_AnotherRoleIsClosedSilently) {
   ASSERT_TRUE(rig_.Listen(Options()));
   rig_.Take();
   std::string frame = Framed(Registration());
@@ -110,7 +110,7 @@ TEST_F(BootstrapListenerTest, M139AnotherRoleIsClosedSilently) {
   ExpectClosedSilently(Header() + frame);
 }
 
-TEST_F(BootstrapListenerTest, M140WhoDoesNotRegisterInTimeIsClosed) {
+TEST_F(BootstrapListenerTest, M140_WhoDoesNotRegisterInTimeIsClosed) {
   BootstrapListener::Options options = Options();
   options.registration_timeout = std::chrono::milliseconds(30);
   ASSERT_TRUE(rig_.Listen(options));
@@ -138,7 +138,7 @@ TEST_F(BootstrapListenerTest, APeerThatLeavesEarlyFreesItsPlace) {
   EXPECT_TRUE(rig_.Next());
 }
 
-TEST_F(BootstrapListenerTest, M143AFullQueueIsAnsweredOverloaded) {
+TEST_F(BootstrapListenerTest, M143_AFullQueueIsAnsweredOverloaded) {
   ASSERT_TRUE(rig_.Listen(Options(1)));  // nobody takes
   const auto first = rig_.Dial();
   first->Send(Opening());
@@ -155,7 +155,7 @@ TEST_F(BootstrapListenerTest, M143AFullQueueIsAnsweredOverloaded) {
   EXPECT_TRUE(rig_.Next());
 }
 
-TEST_F(BootstrapListenerTest, M144HalfOpenPeersFillThePlacesOneRefusalAtATime) {
+TEST_F(BootstrapListenerTest, M144_HalfOpenPeersFillThePlacesOneRefusalAtATime) {
   ASSERT_TRUE(rig_.Listen(Options(2)));
   rig_.Take();
   const auto a = rig_.Dial();
@@ -194,7 +194,7 @@ TEST_F(BootstrapListenerTest, AFloodOfConnectionsIsDroppedAndForgotten) {
   EXPECT_LE(OpenDescriptors(), before);
 }
 
-TEST_F(BootstrapListenerTest, M131ClosingDropsHalfOpenAndUntakenPeers) {
+TEST_F(BootstrapListenerTest, M131_ClosingDropsHalfOpenAndUntakenPeers) {
   ASSERT_TRUE(rig_.Listen(Options()));
   const auto half = rig_.Dial();
   const auto untaken = rig_.Dial();
@@ -207,7 +207,7 @@ TEST_F(BootstrapListenerTest, M131ClosingDropsHalfOpenAndUntakenPeers) {
   EXPECT_EQ(rig_.Dial(), nullptr) << "nobody listens";
 }
 
-TEST_F(BootstrapListenerTest, M266AClosedListenerLeavesThePortToTheNext) {
+TEST_F(BootstrapListenerTest, M266_AClosedListenerLeavesThePortToTheNext) {
   ASSERT_TRUE(rig_.Listen(Options()));
   const auto connected = rig_.Dial();
   BootstrapListener::Options same = Options();
@@ -220,7 +220,7 @@ TEST_F(BootstrapListenerTest, M266AClosedListenerLeavesThePortToTheNext) {
   EXPECT_TRUE(other.Listen(same)) << "although a connection of the old one lingers";
 }
 
-TEST_F(BootstrapListenerTest, M147NoPlacesAtAllIsRefused) {
+TEST_F(BootstrapListenerTest, M147_NoPlacesAtAllIsRefused) {
   const Status status = rig_.Listen(Options(0));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message, "bootstrap max_pending_connections must be at least one");
@@ -264,7 +264,7 @@ class NoDescriptors {
   std::vector<int> taken_;
 };
 
-TEST_F(BootstrapListenerTest, M146WithoutDescriptorsItPausesAndGoesOn) {
+TEST_F(BootstrapListenerTest, M146_WithoutDescriptorsItPausesAndGoesOn) {
   ASSERT_TRUE(rig_.Listen(Options()));
   rig_.Take();
   Peer peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
