@@ -3,8 +3,6 @@
 
 #include "tests/unit/worker/handoff/handoff_fakes.h"
 
-#include <ostream>
-
 namespace understudy::worker {
 namespace {
 
@@ -97,7 +95,7 @@ TEST_F(DestinationSessionTest, TheFlowOfAHandoff) {
   EXPECT_EQ(loop_.timers_armed(), 0U);
 }
 
-TEST_F(DestinationSessionTest, M189TheAcceptedAckComesBeforeTheReservedFact) {
+TEST_F(DestinationSessionTest, M189_TheAcceptedAckComesBeforeTheReservedFact) {
   BeginRegistered();
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
   script_->Happens(engine::DestinationReserved{48});
@@ -110,7 +108,7 @@ TEST_F(DestinationSessionTest, M189TheAcceptedAckComesBeforeTheReservedFact) {
   EXPECT_EQ(wire_->sent.size(), 2U) << "once";
 }
 
-TEST_F(DestinationSessionTest, M189AReservationThatFailedMustNotBeFollowedByRoom) {
+TEST_F(DestinationSessionTest, M189_AReservationThatFailedMustNotBeFollowedByRoom) {
   BeginRegistered();
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
   script_->Happens(engine::DestinationReserved{48});
@@ -125,33 +123,33 @@ TEST_F(DestinationSessionTest, ActionsAreServedBeforeRegistered) {
   EXPECT_EQ(wire_->Texts(), Names{AckText(1, AckKind::kAccepted)});
 }
 
-TEST_F(DestinationSessionTest, M190APrematureCompleteIsRefusedAndCleanedUp) {
+TEST_F(DestinationSessionTest, M190_APrematureCompleteIsRefusedAndCleanedUp) {
   ToReserved();
   wire_->Receive(transport::BootstrapComplete());
   ExpectFailed("source completed before destination activation finished");
 }
 
-TEST_F(DestinationSessionTest, M190ACompleteWithAnActionPendingIsPremature) {
+TEST_F(DestinationSessionTest, M190_ACompleteWithAnActionPendingIsPremature) {
   ToActivated();
   wire_->Receive(Action(4, ActionKind::kCancelDestination));
   wire_->Receive(transport::BootstrapComplete());
   ExpectFailed("source completed before destination activation finished");
 }
 
-TEST_F(DestinationSessionTest, M191ARepeatedActionGetsTheStoredAck) {
+TEST_F(DestinationSessionTest, M191_ARepeatedActionGetsTheStoredAck) {
   ToReserved();
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
   EXPECT_EQ(wire_->Last(), AckText(1, AckKind::kAccepted));
   EXPECT_EQ(script_->asked.size(), 1U);
 }
 
-TEST_F(DestinationSessionTest, M191AnIdWithOtherContentIsAnError) {
+TEST_F(DestinationSessionTest, M191_AnIdWithOtherContentIsAnError) {
   ToReserved();
   wire_->Receive(Action(1, ActionKind::kActivateDestination));
   ExpectFailed("bootstrap action ID was reused with different content");
 }
 
-TEST_F(DestinationSessionTest, M191WhileOneIsPendingTheSameIsIgnoredAndAnotherIsAnError) {
+TEST_F(DestinationSessionTest, M191_WhileOneIsPendingTheSameIsIgnoredAndAnotherIsAnError) {
   BeginRegistered();
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
@@ -160,7 +158,7 @@ TEST_F(DestinationSessionTest, M191WhileOneIsPendingTheSameIsIgnoredAndAnotherIs
   ExpectFailed("destination received a new action while another was pending");
 }
 
-TEST_F(DestinationSessionTest, M192TooManyOutcomesAreRefused) {
+TEST_F(DestinationSessionTest, M192_TooManyOutcomesAreRefused) {
   BeginRegistered();
   for (std::uint64_t id = 0; id < DestinationSession::kOutcomesMax; ++id) {
     wire_->Receive(Action(id, ActionKind::kReleaseSource));
@@ -170,7 +168,7 @@ TEST_F(DestinationSessionTest, M192TooManyOutcomesAreRefused) {
   ExpectFailed("bootstrap action outcome cache exceeded its bound");
 }
 
-TEST_F(DestinationSessionTest, M193ThirtySecondsForTheFirstWord) {
+TEST_F(DestinationSessionTest, M193_ThirtySecondsForTheFirstWord) {
   Begin();
   Pass(seconds(30) - milliseconds(1));
   EXPECT_FALSE(wire_->closed);
@@ -178,7 +176,7 @@ TEST_F(DestinationSessionTest, M193ThirtySecondsForTheFirstWord) {
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M193TheSessionTimeoutFromThereOn) {
+TEST_F(DestinationSessionTest, M193_TheSessionTimeoutFromThereOn) {
   Begin();
   Pass(seconds(20));
   wire_->Receive(transport::BootstrapRegistered());
@@ -188,7 +186,7 @@ TEST_F(DestinationSessionTest, M193TheSessionTimeoutFromThereOn) {
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M193AndTheTransferOnTop) {
+TEST_F(DestinationSessionTest, M193_AndTheTransferOnTop) {
   BeginRegistered();
   wire_->Receive(HeldFor(BootstrapTiming::Mode::kFullPrompt, 0.01));  // 180.224 ms
   wire_->Receive(HeldFor(BootstrapTiming::Mode::kFullPrompt, 0.01));
@@ -198,7 +196,7 @@ TEST_F(DestinationSessionTest, M193AndTheTransferOnTop) {
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M193InTheOtherModeWhenTheRoomIsKnown) {
+TEST_F(DestinationSessionTest, M193_InTheOtherModeWhenTheRoomIsKnown) {
   BeginRegistered();
   wire_->Receive(HeldFor(BootstrapTiming::Mode::kDestinationMissing, 0.01));
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
@@ -210,13 +208,13 @@ TEST_F(DestinationSessionTest, M193InTheOtherModeWhenTheRoomIsKnown) {
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M194AnExpiredReservationIsTakenBack) {
+TEST_F(DestinationSessionTest, M194_AnExpiredReservationIsTakenBack) {
   ToReserved();
   Pass(milliseconds(1500));
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M196AFailedReservationIsAckedWithItsText) {
+TEST_F(DestinationSessionTest, M196_AFailedReservationIsAckedWithItsText) {
   BeginRegistered();
   wire_->Receive(Action(1, ActionKind::kReserveDestination));
   script_->Answer(0, Fail(Errc::kInternal, "destination prompt exceeds the KV pool capacity"));
@@ -226,7 +224,7 @@ TEST_F(DestinationSessionTest, M196AFailedReservationIsAckedWithItsText) {
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M195ActionsThatAreNotForItAreAckedAsFailed) {
+TEST_F(DestinationSessionTest, M195_ActionsThatAreNotForItAreAckedAsFailed) {
   ToReserved();
   wire_->Receive(Action(2, ActionKind::kReserveDestination));
   EXPECT_EQ(wire_->Last(),
@@ -246,7 +244,7 @@ TEST_F(DestinationSessionTest, M195ActionsThatAreNotForItAreAckedAsFailed) {
             AckText(7, AckKind::kFailed, "unexpected scheduler handoff result for X: Noop"));
 }
 
-TEST_F(DestinationSessionTest, M267AnActionForAnotherHandoffIsAckedAsFailed) {
+TEST_F(DestinationSessionTest, M267_AnActionForAnotherHandoffIsAckedAsFailed) {
   BeginRegistered();
   wire_->Receive(transport::BootstrapAction{1, ActionKind::kReserveDestination, {0, 0x12}, 0.0});
   EXPECT_EQ(wire_->Last(),
@@ -259,72 +257,7 @@ TEST_F(DestinationSessionTest, M267AnActionForAnotherHandoffIsAckedAsFailed) {
   EXPECT_EQ(script_->requests, 1) << "the request was not used up";
 }
 
-struct Fault {
-  const char* name;
-  std::vector<BootstrapMessage> messages;
-  const char* text;
-  friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
-};
-
-BootstrapMessage HeldTiming(double bandwidth) {
-  transport::BootstrapFact fact;
-  fact.kind = transport::BootstrapFact::Kind::kSourceHeld;
-  fact.handoff_id = kIdentity.handoff_id;
-  fact.timing = {BootstrapTiming::Mode::kFullPrompt, 40, 45056, bandwidth};
-  return fact;
-}
-BootstrapMessage TransferCompleted() {
-  transport::BootstrapFact fact;
-  fact.kind = transport::BootstrapFact::Kind::kTransferCompleted;
-  fact.handoff_id = kIdentity.handoff_id;
-  return fact;
-}
-
-class DestinationFault : public DestinationSessionTest,
-                         public ::testing::WithParamInterface<Fault> {};
-
-TEST_P(DestinationFault, M195EndsTheSessionInTheCapturedWords) {
-  Begin();
-  for (const BootstrapMessage& message : GetParam().messages) {
-    wire_->Receive(message);
-  }
-  ExpectFailed(GetParam().text);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Probes,  // tests/vectors/disagg/bootstrap_destination_probes.json
-    DestinationFault,
-    ::testing::Values(
-        Fault{"dst_twice_registered",
-              {transport::BootstrapRegistered(), transport::BootstrapRegistered()},
-              "source registered the destination more than once"},
-        Fault{"dst_unexpected_fact",
-              {transport::BootstrapRegistered(), TransferCompleted()},
-              "unexpected source bootstrap message: Fact(TransferCompleted { handoff_id: "
-              "HandoffId(00000000-0000-00ab-0000-000000000001) })"},
-        Fault{"dst_overloaded",
-              {transport::BootstrapOverloaded()},
-              "unexpected source bootstrap message: Overloaded"},
-        Fault{"dst_protocol_error", {transport::BootstrapProtocolError{"x"}}, kEnded},
-        Fault{"dst_abort", {transport::BootstrapAbort{"x"}}, kEnded},
-        Fault{"dst_ack",
-              {transport::BootstrapActionAck{1, AckKind::kApplied, ""}},
-              "unexpected source bootstrap message: ActionAck { action_id: HandoffActionId(1), "
-              "outcome: Applied }"},
-        Fault{"timing_changed",
-              {transport::BootstrapRegistered(), HeldTiming(1.0), HeldTiming(2.0)},
-              "source changed the modeled transfer timing"},
-        Fault{"timing_invalid",
-              {transport::BootstrapRegistered(), HeldTiming(-1.0)},
-              "invalid handoff transfer bandwidth -1"},
-        Fault{
-            "held_before_registered", {HeldTiming(1.0)}, "source fact arrived before registration"},
-        Fault{"premature_complete",
-              {transport::BootstrapComplete()},
-              "source completed before destination activation finished"}),
-    [](const auto& fault) { return std::string(fault.param.name); });
-
-TEST_F(DestinationSessionTest, M195ASourceThatDisconnectsEndsTheSession) {
+TEST_F(DestinationSessionTest, M195_ASourceThatDisconnectsEndsTheSession) {
   ToReserved();
   wire_->End(Status());
   ExpectFailed(kEnded);
@@ -344,7 +277,7 @@ TEST_F(DestinationSessionTest, AnAckThatCannotBeSentEndsTheSession) {
   ExpectFailed("no available capacity");
 }
 
-TEST_F(DestinationSessionTest, M212ACancelledRequestClosesTheConnectionWithoutAFrame) {
+TEST_F(DestinationSessionTest, M212_ACancelledRequestClosesTheConnectionWithoutAFrame) {
   ToReserved();
   wire_->sent.clear();
   session_->Cancel();
@@ -352,7 +285,7 @@ TEST_F(DestinationSessionTest, M212ACancelledRequestClosesTheConnectionWithoutAF
   ExpectFailed(kEnded);
 }
 
-TEST_F(DestinationSessionTest, M126AShutdownCleansUp) {
+TEST_F(DestinationSessionTest, M126_AShutdownCleansUp) {
   ToActivated();
   session_->Shutdown();
   ExpectFailed(kEnded);

@@ -102,6 +102,7 @@ struct Script {
   std::deque<std::optional<engine::HandoffEvent>> events;
   bool registered = true;
   int requests = 0;  ///< that came with a call
+  engine::HandoffId handoff = kHandoff;
 
   [[nodiscard]] std::vector<std::string> Names() const {
     std::vector<std::string> names;
@@ -130,7 +131,7 @@ struct Script {
 class FakeControl final : public engine::HandoffControl {
  public:
   explicit FakeControl(std::shared_ptr<Script> script) : script_(std::move(script)) {}
-  [[nodiscard]] engine::HandoffId handoff_id() const override { return kHandoff; }
+  [[nodiscard]] engine::HandoffId handoff_id() const override { return script_->handoff; }
   [[nodiscard]] std::unique_ptr<engine::HandoffCall> SubmitPrefill(
       std::shared_ptr<engine::PreparedRequest> request, Done done) override {
     return Ask("submit", std::move(done), request != nullptr);

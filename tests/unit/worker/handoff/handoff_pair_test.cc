@@ -227,7 +227,7 @@ void ExpectIdle(LiveRig& rig) {
 
 class HandoffPair : public ::testing::TestWithParam<EngineType> {};
 
-TEST_P(HandoffPair, M166APromptGoesFromOneToTheOther) {
+TEST_P(HandoffPair, M166_APromptGoesFromOneToTheOther) {
   Prefill prefill(GetParam());
   Decode decode(GetParam());
   Ending source;
@@ -268,7 +268,7 @@ TEST_P(HandoffPair, TheDestinationMayComeFirst) {
   EXPECT_EQ(source.Wait(), "");
 }
 
-TEST_P(HandoffPair, M167OtherEnginesDoNotMatch) {
+TEST_P(HandoffPair, M167_OtherEnginesDoNotMatch) {
   Prefill prefill(GetParam());
   Decode decode(GetParam() == EngineType::kVllm ? EngineType::kSglang : EngineType::kVllm);
   Ending source;
@@ -281,7 +281,7 @@ TEST_P(HandoffPair, M167OtherEnginesDoNotMatch) {
   ExpectIdle(decode.rig);
 }
 
-TEST_P(HandoffPair, M212AClientThatLeavesDuringTheTransferEndsBothSides) {
+TEST_P(HandoffPair, M212_AClientThatLeavesDuringTheTransferEndsBothSides) {
   Prefill prefill(GetParam(), /*bandwidth=*/1e-6);  // hours
   Decode decode(GetParam());
   Ending source;
@@ -301,7 +301,7 @@ TEST_P(HandoffPair, M212AClientThatLeavesDuringTheTransferEndsBothSides) {
   ExpectIdle(decode.rig);
 }
 
-TEST_P(HandoffPair, M125AShutdownOfThePrefillSideEndsBoth) {
+TEST_P(HandoffPair, M125_AShutdownOfThePrefillSideEndsBoth) {
   Prefill prefill(GetParam(), /*bandwidth=*/1e-6);
   Decode decode(GetParam());
   Ending source;

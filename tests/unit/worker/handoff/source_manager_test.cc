@@ -78,7 +78,7 @@ class SourceManagerTest : public SessionTest {
   std::deque<Source> sources_;
 };
 
-TEST_F(SourceManagerTest, M166EitherSideMayComeFirst) {
+TEST_F(SourceManagerTest, M166_EitherSideMayComeFirst) {
   Source& first = Offer(1);
   EXPECT_EQ(manager_->pending(), 1U);
   const auto wire = Arrive(1);
@@ -93,7 +93,7 @@ TEST_F(SourceManagerTest, M166EitherSideMayComeFirst) {
   EXPECT_EQ(late.script->Names(), Names{"submit"});
 }
 
-TEST_F(SourceManagerTest, M167ParticipantsThatDoNotMatchAreBothRefused) {
+TEST_F(SourceManagerTest, M167_M214_ParticipantsThatDoNotMatchAreBothRefused) {
   const char* kText = "handoff participant identity or backend mismatch";
   const std::function<void(SourceParticipant&)> kChanges[] = {
       [](SourceParticipant& p) { p.identity.room = 99; },
@@ -117,7 +117,7 @@ TEST_F(SourceManagerTest, M167ParticipantsThatDoNotMatchAreBothRefused) {
   EXPECT_EQ(manager_->retired(), 4U);
 }
 
-TEST_F(SourceManagerTest, M168DuplicatesAreRefusedAndTheFirstOnesWait) {
+TEST_F(SourceManagerTest, M168_DuplicatesAreRefusedAndTheFirstOnesWait) {
   Source& first = Offer(1);
   Source& second = Offer(1);
   EXPECT_EQ(second.told, "duplicate source participant");
@@ -131,7 +131,7 @@ TEST_F(SourceManagerTest, M168DuplicatesAreRefusedAndTheFirstOnesWait) {
   EXPECT_EQ(manager_->pending(), 2U);
 }
 
-TEST_F(SourceManagerTest, M169ActiveAndRetiredIdsAreRefused) {
+TEST_F(SourceManagerTest, M169_ActiveAndRetiredIdsAreRefused) {
   const char* kText = "handoff session is already active or retired";
   Source& source = Offer(1);
   const auto wire = Arrive(1);
@@ -144,7 +144,7 @@ TEST_F(SourceManagerTest, M169ActiveAndRetiredIdsAreRefused) {
   EXPECT_EQ(Arrive(1)->Texts(), Names{ErrorText(kText)});
 }
 
-TEST_F(SourceManagerTest, M170TheLimitCountsPendingAndActive) {
+TEST_F(SourceManagerTest, M170_TheLimitCountsPendingAndActive) {
   Make(2);
   Offer(1);
   Arrive(1);
@@ -159,7 +159,7 @@ TEST_F(SourceManagerTest, M170TheLimitCountsPendingAndActive) {
   EXPECT_EQ(manager_->counts().limit_reached_total, 2U);
 }
 
-TEST_F(SourceManagerTest, M171WithoutAPartnerThirtySecondsIsAll) {
+TEST_F(SourceManagerTest, M171_WithoutAPartnerThirtySecondsIsAll) {
   const char* kText = "handoff participant rendezvous timed out";
   Source& source = Offer(1);
   const auto wire = Arrive(2);
@@ -175,7 +175,7 @@ TEST_F(SourceManagerTest, M171WithoutAPartnerThirtySecondsIsAll) {
   EXPECT_EQ(loop_.timers_armed(), 0U);
 }
 
-TEST_F(SourceManagerTest, M172ACancelledSourceFreesItsPlace) {
+TEST_F(SourceManagerTest, M172_ACancelledSourceFreesItsPlace) {
   Make(1);
   Source& source = Offer(1);
   manager_->Cancel(source.ticket);
@@ -186,7 +186,7 @@ TEST_F(SourceManagerTest, M172ACancelledSourceFreesItsPlace) {
   EXPECT_EQ(Offer(2).told, "");
 }
 
-TEST_F(SourceManagerTest, M173ADestinationThatLeavesIsRetired) {
+TEST_F(SourceManagerTest, M173_ADestinationThatLeavesIsRetired) {
   Make(1);
   const auto wire = Arrive(1);
   wire->peer_closed = true;
@@ -197,7 +197,7 @@ TEST_F(SourceManagerTest, M173ADestinationThatLeavesIsRetired) {
   EXPECT_EQ(Offer(1).told, "handoff session is already active or retired");
 }
 
-TEST_F(SourceManagerTest, M174RetiredIdsAreForgottenByNumberAndByTime) {
+TEST_F(SourceManagerTest, M174_RetiredIdsAreForgottenByNumberAndByTime) {
   Make(2);
   for (std::uint64_t id = 1; id <= 3; ++id) {
     manager_->Cancel(Offer(id).ticket);
@@ -240,7 +240,7 @@ TEST_F(SourceManagerTest, ASessionThatEndsTellsItsRequestAndFreesItsPlace) {
   manager_->Cancel(source.ticket);  // over: nothing
 }
 
-TEST_F(SourceManagerTest, M124ShutdownRejectsThoseThatWait) {
+TEST_F(SourceManagerTest, M124_ShutdownRejectsThoseThatWait) {
   const char* kText = "handoff manager is shutting down";
   Source& source = Offer(1);
   const auto wire = Arrive(2);
@@ -258,7 +258,7 @@ TEST_F(SourceManagerTest, M124ShutdownRejectsThoseThatWait) {
   EXPECT_TRUE(Arrive(4)->closed);
 }
 
-TEST_F(SourceManagerTest, M123ShutdownWaitsForTheCleanupOfThoseAtWork) {
+TEST_F(SourceManagerTest, M123_ShutdownWaitsForTheCleanupOfThoseAtWork) {
   Source& source = Offer(1);
   const auto wire = Arrive(1);
   bool closed = false;
