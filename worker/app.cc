@@ -46,9 +46,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, c
   const auto& o = config.options;
   mocker::MockerOptions options = config.args.engine;
   options.rank_count = config.workers * config.dp_size;
-  if (options.speculative) {
-    options.speculative->ranks_per_worker = config.dp_size;
-  }
+  options.ranks_per_worker = config.dp_size;
   options.pass_stats = o.forward_pass_metrics;
   options.seed = config.seed;
   options.strict_reference = o.strict_reference;

@@ -1,6 +1,6 @@
 // Cost of the simulated SGLang engine's core: scheduler passes, admission over the radix cache,
 // eviction. Part of the engine bench.
-#include "plugin/mocker/sglang/sglang_scheduler.h"
+#include "plugin/mocker/sglang/mixed_passes.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct SglangCore {
 
   PolynomialModel model;
   SchedulerConfig config;
-  SglangScheduler scheduler{config, RankIndex{0}};
+  MixedPasses scheduler{config, RankIndex{0}};
   std::uint64_t next_id = 1;
 };
 

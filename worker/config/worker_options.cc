@@ -70,21 +70,17 @@ Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
   if (args.zmq_kv_events_port) {
     return refuse("zmq_kv_events_port", std::to_string(*args.zmq_kv_events_port), "null");
   }
-  if (o.engine_semantics == "1.6") {
-    if (args.engine.engine_type == mocker::EngineType::kSglang) {
-      return refuse("--engine-semantics 1.6 with --engine-type", "sglang", "vllm, trtllm");
-    }
-    if (args.engine.rank_count != 1) {
-      return refuse("--engine-semantics 1.6 with --data-parallel-size",
-                    std::to_string(args.engine.rank_count),
-                    "1");
-    }
+  if (o.engine_semantics == "1.6" && args.engine.rank_count != 1) {
+    return refuse("--engine-semantics 1.6 with --data-parallel-size",
+                  std::to_string(args.engine.rank_count),
+                  "1");
   }
   if (o.max_model_len && *o.max_model_len < 1) {
     return Fail(Errc::kInvalidConfig,
                 "--max-model-len must be at least 1, got " + std::to_string(*o.max_model_len));
   }
-  if (o.max_model_len && args.engine.engine_type == mocker::EngineType::kSglang) {
+  if (o.max_model_len && args.engine.engine_type == mocker::EngineType::kSglang &&
+      o.engine_semantics != "1.6") {
     return refuse("--max-model-len with --engine-type", "sglang", "vllm, trtllm");
   }
   if (o.request_plane != "nats") {

@@ -17,6 +17,9 @@ constexpr std::uint32_t kBlockSizeMax = 1U << 20U;
 constexpr std::uint32_t kThreadCountMax = 256;
 constexpr std::uint64_t kKvBytesPerTokenMax = 1ULL << 40U;
 constexpr std::size_t kDraftsMax = 5;
+/// Of several ranks, release 1.6: each looks less far ahead. Source: aisimulate-core 0.13.0
+/// scheduler/rank.rs.
+constexpr double kAttentionDpConservativeness = 0.3;
 constexpr double kStartupTimeMaxS = 1e6;
 
 Status CheckSglang(const MockerOptions& options) {
@@ -47,6 +50,10 @@ Status CheckRanges(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(NotNegative("speedup_ratio", options.speedup_ratio));
   UNDERSTUDY_TRY_STATUS(NotNegative("decode_speedup_ratio", options.decode_speedup_ratio));
   UNDERSTUDY_TRY_STATUS(AtLeastOne("dp_size", options.rank_count));
+  UNDERSTUDY_TRY_STATUS(AtLeastOne("prefill_schedule_interval", options.prefill_schedule_interval));
+  if (options.ranks_per_worker != 0 && options.rank_count % options.ranks_per_worker != 0) {
+    return Fail(Errc::kInvalidConfig, "the ranks are not a multiple of a worker's");
+  }
   UNDERSTUDY_TRY_STATUS(NotNegative("startup_time", options.startup_time.count()));
   if (options.speculative) {
     UNDERSTUDY_TRY_STATUS(CheckSpeculative(*options.speculative));
@@ -96,7 +103,7 @@ Status CheckPages(const MockerOptions& options) {
   };
   UNDERSTUDY_TRY_STATUS(
       at_least_a_page("sglang.max_prefill_tokens", options.sglang.max_prefill_tokens));
-  return at_least_a_page("sglang.chunked_prefill_size", options.sglang.chunked_prefill_size);
+  return at_least_a_page("sglang.chunked_prefill_size", SglangOf(options).chunked_prefill_size);
 }
 
 Status CheckDecodeSpeedup(const MockerOptions& options) {
@@ -116,12 +123,29 @@ Status ValidateOptions(const MockerOptions& options) {
   return CheckPages(options);
 }
 
+std::uint32_t RanksPerWorker(const MockerOptions& options) {
+  return options.ranks_per_worker == 0 ? options.rank_count : options.ranks_per_worker;
+}
+
+SglangOptions SglangOf(const MockerOptions& options) {
+  SglangOptions sglang = options.sglang;
+  const std::uint32_t ranks = RanksPerWorker(options);
+  if (options.semantics == SemanticsRelease::k16 && ranks > 1) {
+    sglang.chunked_prefill_size /= ranks;
+    sglang.schedule_conservativeness *= kAttentionDpConservativeness;
+  }
+  return sglang;
+}
+
 SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   SchedulerConfig config;
   config.blocks_total = options.num_gpu_blocks;
   config.block_size = options.block_size;
   config.running_max = options.max_num_seqs.value_or(0);
   config.budget = options.max_num_batched_tokens.value_or(0);
+  config.ranks_per_worker = RanksPerWorker(options);
+  config.prefill_schedule_interval = options.prefill_schedule_interval;
+  config.prefill_decode_interval = options.prefill_decode_interval;
   config.prefix_caching = options.enable_prefix_caching;
   config.chunked_prefill = options.enable_chunked_prefill;
   config.kv_events = options.kv_events && options.enable_prefix_caching &&
@@ -135,7 +159,7 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.engine_type = options.engine_type;
   config.semantics = SemanticsOf(options.semantics, options.engine_type);
   config.model_len_max = options.max_model_len.value_or(0);
-  config.sglang = options.sglang;
+  config.sglang = SglangOf(options);
   config.speculative = options.speculative;
   config.reasoning = options.reasoning;
   config.seed = options.seed;

@@ -22,6 +22,12 @@ namespace understudy::mocker {
 /// `options` are valid. Policy and model are left to the caller.
 [[nodiscard]] SchedulerConfig MakeSchedulerConfig(const MockerOptions& options);
 
+/// Ranks of one worker, at least one.
+[[nodiscard]] std::uint32_t RanksPerWorker(const MockerOptions& options);
+
+/// What a rank makes of the SGLang options: those of a worker with several ranks are shared out.
+[[nodiscard]] SglangOptions SglangOf(const MockerOptions& options);
+
 /// Engine threads for these options on this machine: at least one.
 [[nodiscard]] std::uint32_t ThreadCount(const MockerOptions& options);
 

@@ -75,7 +75,7 @@ Result<HandoffOutcome> RankHost::Run(Rank& rank, handoff::Command& command, bool
     case Kind::kActivateDestination:
       return AppliedIf(rank.scheduler->ActivateDestination(*request, command_output_));
     case Kind::kCancelSource: {
-      const bool applied = rank.scheduler->Cancel(*request);
+      const bool applied = rank.scheduler->Cancel(*request, command_output_);
       desk_->Remove(rank.index, *request);
       rank.scheduler->RetryDestination(command_output_);
       return AppliedIf(applied);

@@ -67,7 +67,9 @@ void RankHost::Apply(Command command) {
     Want(rank);
   } else if (const auto* cancel = std::get_if<CancelCommand>(&command)) {
     Rank& rank = RankOf(cancel->rank);
-    if (rank.scheduler->Cancel(cancel->id)) {
+    command_output_.Clear();
+    if (rank.scheduler->Cancel(cancel->id, command_output_)) {
+      TakeCommandEvents(rank);
       if (desk_) {
         CancelledForHandoffs(rank, cancel->id);
       }
@@ -146,6 +148,15 @@ void RankHost::TakeEvents(std::vector<engine::KvEvent>& events) {
     weight_ += static_cast<std::int64_t>(event.blocks.size());
   }
   Append(events_, events);
+}
+
+/// They follow those of a pass under way.
+void RankHost::TakeCommandEvents(Rank& rank) {
+  if (rank.pass && rank.pass->events_at_end) {
+    Append(rank.pass->events, command_output_.events);
+  } else {
+    TakeEvents(command_output_.events);
+  }
 }
 
 void RankHost::EndPass(Rank& rank, TimePoint now) {

@@ -92,6 +92,7 @@ class RankHost {
   void StartPass(Rank& rank, TimePoint at);
   void EndPass(Rank& rank, TimePoint now);
   void TakeEvents(std::vector<engine::KvEvent>& events);
+  void TakeCommandEvents(Rank& rank);
   void UpdateBound(Rank& rank);
   void UpdateLoad(Rank& rank);
   [[nodiscard]] std::unique_ptr<PassOutput> NewOutput();

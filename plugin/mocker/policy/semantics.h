@@ -1,6 +1,7 @@
 // What differs between the engines of Dynamo's releases, in one place.
 #pragma once
 
+#include "understudy/base/clock.h"
 #include "understudy/mocker/mocker_options.h"
 
 namespace understudy::mocker {
@@ -32,6 +33,14 @@ struct EngineSemantics {
   bool events_at_end = false;
   /// 1.6: a destination joins the queue where it arrived, 1.3: at its end.
   bool destination_keeps_its_place = false;
+  /// 1.6: the ranks of a worker start a pass together and end it with the slowest of them.
+  bool ranks_share_passes = false;
+  /// A rank that is late by more than this does not catch up with what is beyond.
+  Nanoseconds catch_up_max = std::chrono::milliseconds(100);
+  /// SGLang of 1.6: a pass computes prompts or decodes, never both; requests hold whole pages; what
+  /// is cached costs nothing. 1.3: mixed passes over a pool of tokens (sglang/mixed_passes.h,
+  /// sglang/prefill_first.h).
+  bool prefill_first = false;
 };
 
 /// `release` 1.3 or 1.6 semantics of `type`.

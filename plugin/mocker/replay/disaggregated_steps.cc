@@ -86,7 +86,7 @@ void DisaggregatedRun::CancelSource(RequestId id, std::uint32_t worker) {
     command_.Clear();
     RankScheduler& scheduler = *prefill_.pool[worker].scheduler;
     if (!scheduler.ReleaseSource(id, command_)) {
-      scheduler.Cancel(id);
+      scheduler.Cancel(id, command_);
     }
     prefill_.pool.Touch(worker);
     ToPrefillRouter(worker, command_.events);

@@ -5,12 +5,24 @@
 
 namespace understudy::mocker {
 
+/// Decoding goes on undisturbed for some passes, unless prompts have to queue for it.
+bool Scheduler::DefersPrompts(const PassStart& start) const {
+  return start.defers_prompts && !left_waiting_ &&
+         std::any_of(running_.begin(), running_.end(), [this](std::uint32_t index) {
+           return requests_[index].computed >= requests_[index].prompt_length;
+         });
+}
+
 void Scheduler::ScheduleRunning() {
   // By position, as the original does: when a preempted request leaves from the front, the next one
   // in line is passed over.
   for (std::size_t i = 0; i < running_.size() && budget_ > 0;) {
     if (requests_[running_[i]].status != State::kRunning) {
       ++i;  // it ended in this very pass
+      continue;
+    }
+    if (defers_prompts_ && requests_[running_[i]].computed < requests_[running_[i]].prompt_length) {
+      ++i;
       continue;
     }
     switch (SchedulePart(running_[i], nullptr)) {
@@ -50,6 +62,10 @@ void Scheduler::AdmitWaiting() {
         }
         cost = {};
       }
+    }
+    if (defers_prompts_ && !IsPrebuilt(requests_[index]) &&
+        requests_[index].length - cost.cached > 1) {
+      return;
     }
     if (SchedulePart(index, &cost) != Scheduled::kYes || (part_used_ == 0 && budget_ == 0)) {
       return;

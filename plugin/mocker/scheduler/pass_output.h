@@ -48,12 +48,21 @@ struct CommandOutput {
   }
 };
 
+/// What those who share a pass did in it, all together.
+struct SharedPass {
+  Nanoseconds duration{0};
+  bool prefilled = false;  ///< somebody computed prompt tokens
+  bool ran_model = false;  ///< somebody computed anything
+};
+
 /// Filled by RankScheduler::RunPass; reuse it, so that a steady pass allocates nothing.
 struct PassOutput {
+  Nanoseconds fence{0};  ///< before it could begin: transfers of blocks it needs
   Nanoseconds prefill{0};
   Nanoseconds decode{0};
+  Nanoseconds barrier{0};               ///< until the slowest of those who share the pass has ended
   std::vector<engine::KvEvent> events;  ///< visible when the pass starts
-  bool events_at_end = false;           ///< SGLang: `events` are visible when it ends
+  bool events_at_end = false;           ///< SGLang and 1.6: `events` are visible when it ends
   std::vector<engine::Admission> admissions;
   std::vector<engine::Output>
       outputs;  ///< visible when it ends: tokens, then requests that ended without one
@@ -62,8 +71,11 @@ struct PassOutput {
   PassStats stats;                     ///< only with SchedulerConfig::collect_stats
   /// False: nothing changed and nothing will until a request comes or goes.
   bool progressed = false;
+  bool prefilled = false;  ///< prompt tokens were computed
+  bool ran_model = false;  ///< or anything else
 
-  [[nodiscard]] Nanoseconds duration() const { return prefill + decode; }
+  [[nodiscard]] Nanoseconds duration() const { return fence + prefill + decode + barrier; }
+  [[nodiscard]] SharedPass shared() const { return {duration(), prefilled, ran_model}; }
   void Clear();
 };
 

@@ -92,7 +92,7 @@ std::uint32_t Scheduler::NewRequest(engine::Request request) {
   return index;
 }
 
-bool Scheduler::Cancel(RequestId id) {
+bool Scheduler::Cancel(RequestId id, CommandOutput& /*output*/) {
   const std::uint32_t index = IndexOf(id);
   if (index == kNoIndex) {
     return false;

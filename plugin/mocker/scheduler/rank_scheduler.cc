@@ -1,13 +1,23 @@
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 
 #include "plugin/mocker/scheduler/scheduler.h"
-#include "plugin/mocker/sglang/sglang_scheduler.h"
+#include "plugin/mocker/sglang/mixed_passes.h"
+#include "plugin/mocker/sglang/prefill_first.h"
 
 namespace understudy::mocker {
 
+void RankScheduler::RunPass(PassOutput& output) {
+  ComputePass({.at = end_}, output);
+  SettlePass(output.shared());
+  end_ += output.duration();
+}
+
 std::unique_ptr<RankScheduler> NewRankScheduler(const SchedulerConfig& config, RankIndex rank) {
   if (config.engine_type == EngineType::kSglang) {
-    return std::make_unique<SglangScheduler>(config, rank);
+    if (config.semantics.prefill_first) {
+      return std::make_unique<PrefillFirst>(config, rank);
+    }
+    return std::make_unique<MixedPasses>(config, rank);
   }
   return std::make_unique<Scheduler>(config, rank);
 }

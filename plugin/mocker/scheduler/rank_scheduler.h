@@ -20,6 +20,12 @@ struct BlockCounts {
   std::uint64_t total = 0;
 };
 
+/// When and how a pass begins.
+struct PassStart {
+  Nanoseconds at{0};            ///< of the engine's modelled time
+  bool defers_prompts = false;  ///< a busy rank begins no prompt in it; prefill_schedule_interval
+};
+
 /// Pure: no clock, no thread, no log. A pass computes all its effects at once; the caller shows
 /// events when the pass starts (or ends, PassOutput::events_at_end) and outputs when its modelled
 /// time is over. Between passes requests may be submitted and cancelled. Not thread safe.
@@ -32,13 +38,19 @@ class RankScheduler {
   virtual void Submit(engine::Request request) = 0;
 
   /// Frees the request's slot and blocks at once; no output follows. False when the id is unknown
-  /// (or already over). With strict_reference only its output ends.
-  virtual bool Cancel(RequestId id) = 0;
+  /// (or already over). With strict_reference of 1.3 only its output ends. Events of it belong
+  /// behind those of a pass whose modelled time is still running.
+  virtual bool Cancel(RequestId id, CommandOutput& output) = 0;
 
   [[nodiscard]] virtual bool HasWork() const = 0;
 
-  /// Clears and fills `output`.
-  virtual void RunPass(PassOutput& output) = 0;
+  /// A pass that is shared with nobody, at the end of the one before: both halves.
+  void RunPass(PassOutput& output);
+
+  /// Clears and fills `output`, as if the rank were alone.
+  virtual void ComputePass(const PassStart& start, PassOutput& output) = 0;
+  /// To follow each ComputePass, when it is known what the others did.
+  virtual void SettlePass(const SharedPass& pass) = 0;
 
   [[nodiscard]] virtual engine::Load load() const = 0;
 
@@ -74,6 +86,9 @@ class RankScheduler {
   virtual bool ActivateDestination(RequestId id, CommandOutput& output) = 0;
   /// Takes back a reservation, or ends the request that came of it. False: unknown.
   virtual bool CancelDestination(RequestId id, CommandOutput& output) = 0;
+
+ private:
+  Nanoseconds end_{0};  ///< of the latest RunPass
 };
 
 /// `config` outlives the scheduler. An idle one that never had a request owns next to no memory.

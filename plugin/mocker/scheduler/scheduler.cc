@@ -26,7 +26,7 @@ constexpr const char* kDeadEnd =
 }  // namespace
 
 void PassOutput::Clear() {
-  prefill = decode = Nanoseconds(0);
+  fence = prefill = decode = barrier = Nanoseconds(0);
   events.clear();
   events_at_end = false;
   admissions.clear();
@@ -34,7 +34,7 @@ void PassOutput::Clear() {
   failures.clear();
   notices.clear();
   stats = {};
-  progressed = false;
+  progressed = prefilled = ran_model = false;
 }
 
 Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
@@ -45,11 +45,12 @@ Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
   UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr &&
                     config.block_size >= 2);
   if (config.speculative) {
-    accepts_.emplace(config.speculative->accept_rates, config.speculative->SeedOf(Value(rank)));
+    accepts_.emplace(config.speculative->accept_rates,
+                     config.speculative->SeedOf(Value(rank), config.ranks_per_worker));
   }
 }
 
-void Scheduler::RunPass(PassOutput& output) {
+void Scheduler::ComputePass(const PassStart& start, PassOutput& output) {
   output.Clear();
   output.events_at_end = config_.semantics.events_at_end;
   output_ = &output;
@@ -58,10 +59,14 @@ void Scheduler::RunPass(PassOutput& output) {
   budget_ = config_.budget == 0 ? UINT64_MAX : config_.budget;
   prefill_batch_ = {};
   preempted_any_ = false;
+  defers_prompts_ = DefersPrompts(start);
   token_count_.BeginPass();
 
   ScheduleRunning();
   AdmitWaiting();
+  if (!defers_prompts_ && !preempted_any_) {
+    left_waiting_ = !waiting_.empty();
+  }
   if (config_.worker_type != WorkerType::kDecode) {
     output.prefill = ScaledTime(config_.perf_model->PrefillMs(prefill_batch_),
                                 config_.speedup_ratio,
@@ -73,7 +78,6 @@ void Scheduler::RunPass(PassOutput& output) {
     Decode();
   }
   FailDeadEnd();
-  token_count_.EndPass(output.duration());
 
   output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
   endings_.clear();
@@ -82,6 +86,10 @@ void Scheduler::RunPass(PassOutput& output) {
     FinishStats();
   }
   output_ = nullptr;
+}
+
+void Scheduler::SettlePass(const SharedPass& pass) {
+  token_count_.EndPass(pass.duration);
 }
 
 void Scheduler::FailDeadEnd() {

@@ -27,9 +27,10 @@ class Scheduler final : public RankScheduler {
   Scheduler(const SchedulerConfig& config, RankIndex rank);
 
   void Submit(engine::Request request) override;
-  bool Cancel(RequestId id) override;
+  bool Cancel(RequestId id, CommandOutput& output) override;
   [[nodiscard]] bool HasWork() const override { return running_count_ > 0 || !waiting_.empty(); }
-  void RunPass(PassOutput& output) override;
+  void ComputePass(const PassStart& start, PassOutput& output) override;
+  void SettlePass(const SharedPass& pass) override;
   [[nodiscard]] engine::Load load() const override;
   [[nodiscard]] BlockCounts blocks() const override {
     return {pool_->active(), pool_->cached(), pool_->free(), pool_->total()};
@@ -73,6 +74,7 @@ class Scheduler final : public RankScheduler {
   void CompactRunning();
 
   // admission.cc
+  [[nodiscard]] bool DefersPrompts(const PassStart& start) const;
   void ScheduleRunning();
   void AdmitWaiting();
   [[nodiscard]] std::uint32_t NextCandidate() const;
@@ -143,12 +145,14 @@ class Scheduler final : public RankScheduler {
   bool stalled_ = false;                     ///< too many of them
   TokenCount token_count_;
   std::uint64_t passes_ = 0;
+  bool left_waiting_ = false;  ///< the latest pass that could admit everybody did not
 
   // Of the running pass.
   PassOutput* output_ = nullptr;
   std::uint64_t budget_ = 0;
   PrefillBatch prefill_batch_;
   bool preempted_any_ = false;
+  bool defers_prompts_ = false;
   std::uint64_t part_used_ = 0;  ///< tokens of the part scheduled last
   std::vector<std::uint32_t> ready_;
   std::vector<engine::Output> endings_;  ///< without a token, reported after the tokens

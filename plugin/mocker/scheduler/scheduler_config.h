@@ -20,6 +20,9 @@ struct SchedulerConfig {
   std::uint32_t block_size = 64;
   std::uint32_t running_max = 0;  ///< 0 = unlimited
   std::uint64_t budget = 0;       ///< tokens of a pass, 0 = unlimited
+  std::uint32_t ranks_per_worker = 1;
+  std::uint32_t prefill_schedule_interval = 1;
+  std::uint32_t prefill_decode_interval = 0;
   bool prefix_caching = true;
   bool chunked_prefill = true;
   bool kv_events = true;

@@ -3,7 +3,6 @@
 #include "plugin/mocker/sglang/sglang_scheduler.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 namespace understudy::mocker {
@@ -17,9 +16,13 @@ void SglangScheduler::PromotePrebuilt() {
   }
 }
 
-void SglangScheduler::Admit() {
+void SglangScheduler::BeginAdmission() {
   parts_.clear();
   cache_hit_tokens_ = cache_total_tokens_ = 0;
+}
+
+void SglangScheduler::Admit() {
+  BeginAdmission();
   if (waiting_.empty() || !prebuilt_.empty() || !pending_.empty()) {
     return;  // nobody overtakes what was handed over
   }
@@ -29,9 +32,10 @@ void SglangScheduler::Admit() {
                                   : std::max(config_.running_max, running_count_) - running_count_;
   while (parts_.size() < slots && !waiting_.empty()) {
     const std::uint32_t index = waiting_.front();
-    const SglangRequest& head = requests_[index];
+    SglangRequest& head = requests_[index];
+    head.sequence.MakePages(head.left());
     const bool fresh = !head.admitted && !head.destination;
-    if (fresh && !config_.strict_reference && NeverFits(head)) {
+    if (fresh && !config_.strict_reference && NeverFits(head, Reusable(head))) {
       EndWithout(index, engine::OutputKind::kRejected, {});
       continue;
     }
@@ -56,9 +60,9 @@ SglangScheduler::Budget SglangScheduler::NewBudget() const {
 }
 
 /// With the whole pool and a whole pass to itself it would not be admitted.
-bool SglangScheduler::NeverFits(const SglangRequest& request) const {
+bool SglangScheduler::NeverFits(const SglangRequest& request, std::uint64_t cached) const {
   const SglangOptions& limits = config_.sglang;
-  const std::uint64_t prompt = RoundUp(request.length);
+  const std::uint64_t prompt = RoundUp(request.length - cached);
   const std::uint64_t reserve = std::min(request.left(), limits.clip_max_new_tokens);
   const std::uint64_t chunk =
       std::min(prompt, limits.chunked_prefill_size / page_size_ * page_size_);
@@ -68,28 +72,27 @@ bool SglangScheduler::NeverFits(const SglangRequest& request) const {
 
 bool SglangScheduler::AdmitPart(std::uint32_t index, Budget& budget) {
   SglangRequest& request = requests_[index];
-  const SglangOptions& limits = config_.sglang;
-  const std::uint64_t missing = request.length - request.materialized;
-  // The whole prompt is charged, cached or not.
-  const std::uint64_t tokens = missing <= limits.chunked_prefill_size
-                                   ? missing
-                                   : std::min(budget.chunk / page_size_ * page_size_, missing);
-  if (tokens == 0 && (missing > 0 || config_.strict_reference)) {
-    return false;  // Dynamo 1.3.0 never admits an empty prompt
-  }
-  const std::uint64_t charge = RoundUp(tokens);
-  const std::uint64_t reserve =
-      tokens < missing ? 0 : std::min(request.left(), limits.clip_max_new_tokens);
-  if (!HasRoom(request, charge, reserve, budget)) {
+  Part part{.index = index, .reused = std::max(request.materialized, Reusable(request))};
+  const std::uint64_t missing = request.length - part.reused;
+  const std::optional<std::uint64_t> chunk = Chunk(missing, budget);
+  if (!chunk || (*chunk == 0 && missing > 0)) {
     return false;
   }
-  const std::uint64_t held_before = RoundUp(request.materialized);
+  part.tokens = *chunk;
+  const std::uint64_t charge = RoundUp(part.tokens);
+  const std::uint64_t reserve =
+      part.tokens < missing ? 0 : std::min(request.left(), config_.sglang.clip_max_new_tokens);
+  if (!HasRoom(request, charge, reserve, budget) || !Materialize(request, part)) {
+    return false;
+  }
   waiting_.Remove(requests_, index);
   request.status = State::kAdmitted;
-  const std::uint64_t reused = Materialize(request, tokens);
-  CountAdmission(index, reused);
-  parts_.push_back({index, tokens, reused});
-  budget.pool -= static_cast<double>(RoundUp(request.materialized) - held_before + reserve);
+  if (part.admission) {
+    CountAdmission(index, part.reused);
+  }
+  output_->progressed = true;
+  parts_.push_back(part);
+  budget.pool -= static_cast<double>(charge + reserve);
   budget.input -= std::min(budget.input, charge);
   budget.chunk -= charge;
   return true;
@@ -109,29 +112,6 @@ bool SglangScheduler::HasRoom(const SglangRequest& request,
          static_cast<double>(charge) + static_cast<double>(reserve) < budget.pool;
 }
 
-/// Gives the next `tokens` of the request their KV entries. Returns what of its tokens was there
-/// before.
-std::uint64_t SglangScheduler::Materialize(SglangRequest& request, std::uint64_t tokens) {
-  const bool begins = request.materialized == 0;
-  const std::uint64_t end = request.materialized + tokens;
-  request.sequence.MakePages(request.left());
-  const auto pages = std::span(request.sequence.pages()).first(end / page_size_);
-  // Room for all of them, before it is known what is cached: an eviction may hit just that.
-  cache_.MakeRoom(tokens, output_->events);
-  std::uint64_t reused = request.materialized;
-  if (begins) {
-    const RadixCache::Match match = cache_.MatchAndLock(pages);
-    request.node = match.node;
-    request.tree_pages = request.registered_pages = static_cast<std::uint32_t>(match.pages);
-    reused = match.pages * page_size_;
-  }
-  cache_.Take(end - reused);
-  cache_.Register(pages, request.registered_pages, output_->events);
-  request.registered_pages = static_cast<std::uint32_t>(pages.size());
-  request.materialized = end;
-  return reused;
-}
-
 /// Complete prompts run; the others cache what they have and wait for their next part, before
 /// everybody else.
 void SglangScheduler::SortIn() {
@@ -142,11 +122,14 @@ void SglangScheduler::SortIn() {
     ++batch.requests;
     batch.prompt_tokens += request.materialized;
     batch.cached_tokens += part.reused;
-    cache_hit_tokens_ += part.reused;
-    cache_total_tokens_ += part.reused + part.tokens;
-    prompts.Add(request.prompt_length);
-    output_->stats.prefill_tokens += part.tokens;
-    output_->stats.prefill_kv_tokens += part.reused;
+    cache_hit_tokens_ += part.hit;
+    cache_total_tokens_ += part.hit + part.tokens;
+    if (part.tokens > 0) {
+      output_->prefilled = output_->ran_model = true;
+      prompts.Add(request.prompt_length);
+      output_->stats.prefill_tokens += part.tokens;
+      output_->stats.prefill_kv_tokens += part.reused;
+    }
     if (request.materialized == request.length) {
       EnterRunning(part.index);
       continue;

@@ -28,8 +28,8 @@ std::string SglangScheduler::CheckQueues() const {
     const State status = request.status;
     unadmitted += status != State::kGone && !request.admitted ? 1U : 0U;
     running += status == State::kRunning ? 1U : 0U;
-    running_slack += status == State::kRunning ? Slack(request) : 0;
-    prebuilt_slack += status == State::kPrebuilt ? Slack(request) : 0;
+    running_slack += status == State::kRunning ? Slack(request.length) : 0;
+    prebuilt_slack += status == State::kPrebuilt ? Slack(request.length) : 0;
     queued += status == State::kWaiting || status == State::kPrebuilt ? 1U : 0U;
     apart +=
         status == State::kHeld || status == State::kPending || status == State::kReserved ? 1U : 0U;
@@ -59,8 +59,9 @@ std::string SglangScheduler::CheckRequest(const SglangRequest& request) const {
       return request.materialized % page_size_ == 0 ? "" : "waits with an incomplete page";
     case State::kRunning:
     case State::kPrebuilt:
-    case State::kHeld:
       return request.materialized == request.length ? "" : "is not computed to its end";
+    case State::kHeld:  // the last token may have no place
+      return request.materialized + 1 >= request.length ? "" : "is not computed to its end";
     case State::kReserved:
       return request.materialized == 0 ? "" : "is computed already";
     case State::kPending:
@@ -88,7 +89,8 @@ std::string SglangScheduler::CheckTokens() const {
     copies += own;
     tokens += own * page_size_ + request.reserved;
     if (request.materialized > 0) {
-      tokens += request.materialized - std::uint64_t{request.registered_pages} * page_size_;
+      tokens +=
+          HeldTokens(request.materialized) - std::uint64_t{request.registered_pages} * page_size_;
     }
   }
   if (std::string problem = cache_.CheckConsistency(holders); !problem.empty()) {

@@ -24,16 +24,19 @@ void SglangScheduler::Decode() {
     demand.growth += own.growth;
   }
   RetractUntilMet(demand);
-  std::uint64_t reserved = ReserveTokens(demand);
-  if (reserved == 0) {
+  if (!retracted_.empty()) {
+    OnRetracted();
+  }
+  std::optional<std::uint64_t> reserved = ReserveTokens(demand);
+  if (!reserved) {
     return;
   }
   AddDecodeTime();
-  const bool scarce = reserved < demand.tokens;  // only one runs then
+  const bool scarce = *reserved < demand.tokens;  // only one runs then
   for (const std::uint32_t index : running_) {
-    reserved -= EmitBurst(index, scarce ? reserved : requests_[index].left());
+    *reserved -= EmitBurst(index, scarce ? StepMax(index, *reserved) : requests_[index].left());
   }
-  cache_.Return(reserved);
+  cache_.Return(*reserved);
 }
 
 std::uint64_t SglangScheduler::BurstMax(const SglangRequest& request) const {
@@ -43,9 +46,13 @@ std::uint64_t SglangScheduler::BurstMax(const SglangRequest& request) const {
 }
 
 SglangScheduler::Demand SglangScheduler::DemandOf(const SglangRequest& request) const {
-  const std::uint64_t burst = BurstMax(request);
-  const std::uint64_t slack = Slack(request);
-  return {burst, burst <= slack ? 0 : RoundUp(burst - slack)};
+  const std::uint64_t end = request.length + BurstMax(request);
+  return {HeldTokens(end) - HeldTokens(request.length), RoundUp(end) - RoundUp(request.length)};
+}
+
+std::uint64_t SglangScheduler::StepMax(std::uint32_t index, std::uint64_t reserved) const {
+  const std::uint64_t length = requests_[index].length;
+  return HeldTokens(length) - length + reserved;
 }
 
 bool SglangScheduler::Meets(const Demand& demand) const {
@@ -67,7 +74,7 @@ void SglangScheduler::RetractUntilMet(Demand& demand) {
     demand.tokens -= own.tokens;
     demand.growth -= own.growth;
     --running_count_;
-    running_slack_ -= Slack(request);
+    running_slack_ -= Slack(request.length);
     // Dynamo 1.3.0 frees pages twice here that were cached when the request was admitted in this
     // very pass, and loses its copies of pages that somebody else has cached meanwhile.
     Release(request, output_->events);
@@ -78,21 +85,24 @@ void SglangScheduler::RetractUntilMet(Demand& demand) {
 }
 
 /// Takes the tokens of this step out of the pool. Less than `demand` only for the last running
-/// request in a pool that is full; 0: no step.
-std::uint64_t SglangScheduler::ReserveTokens(const Demand& demand) {
+/// request in a pool that is full.
+std::optional<std::uint64_t> SglangScheduler::ReserveTokens(const Demand& demand) {
   std::uint64_t tokens = demand.tokens;
   cache_.MakeRoom(tokens, output_->events);
   if (cache_.free_tokens() < tokens) {
     if (config_.strict_reference) {
-      return 0;  // and so for ever, unless somebody else frees something
+      return std::nullopt;  // and so for ever, unless somebody else frees something
     }
     const std::uint32_t last = running_.front();
-    while (cache_.available_tokens() == 0 && ReclaimOne(last)) {
+    while (StepMax(last, cache_.available_tokens()) == 0 && ReclaimOne(last)) {
     }
     cache_.MakeRoom(tokens, output_->events);
     tokens = std::min(tokens, cache_.free_tokens());
-    if (tokens == 0 && !OthersHold()) {
-      EndWithout(last, engine::OutputKind::kFailed, kOutgrewPool);
+    if (StepMax(last, tokens) == 0) {
+      if (!OthersHold()) {
+        EndWithout(last, engine::OutputKind::kFailed, kOutgrewPool);
+      }
+      return std::nullopt;
     }
   }
   cache_.Take(tokens);
@@ -105,43 +115,53 @@ void SglangScheduler::AddDecodeTime() {
     lengths += requests_[index].length;
   }
   const DecodeBatch batch{.requests = running_.size(),
-                          .active_tokens = std::min(lengths, cache_.total_tokens()),
+                          .active_tokens = config_.semantics.decode_time_by_length
+                                               ? lengths
+                                               : std::min(lengths, cache_.total_tokens()),
                           .context_tokens = lengths / running_.size(),
                           .total_tokens = cache_.total_tokens()};
-  // On prefill workers too: the original's SGLang core computes its first token like any other.
+  // On prefill workers too: the original's SGLang core computes tokens there like any other.
   output_->decode = ScaledTime(config_.perf_model->DecodeMs(batch),
                                config_.speedup_ratio * config_.decode_speedup_ratio,
                                config_.strict_reference);
 }
 
+/// Returns the tokens of the pool that it took.
 std::uint64_t SglangScheduler::EmitBurst(std::uint32_t index, std::uint64_t most) {
-  SglangRequest& request = requests_[index];
   const bool drafts = accepts_ && config_.worker_type != WorkerType::kPrefill;
   const std::uint64_t burst = drafts ? accepts_->Burst(most) : 1;
+  const std::uint64_t before = HeldTokens(requests_[index].length);
   for (std::uint64_t i = 0; i < burst; ++i) {
-    Emit(request);
-    if (request.left() == 0) {
-      finished_.push_back(index);
-    } else {
-      PublishPages(request, request.sequence.pages().size(), output_->events);
-    }
+    EmitToken(index);
   }
-  return burst;
+  return HeldTokens(requests_[index].length) - before;
+}
+
+/// A token with a place in the pool.
+void SglangScheduler::EmitToken(std::uint32_t index) {
+  SglangRequest& request = requests_[index];
+  ++request.materialized;
+  running_slack_ -= Slack(request.length);
+  Emit(request);
+  running_slack_ += Slack(request.length);
+  if (request.left() == 0) {
+    finished_.push_back(index);
+  } else {
+    PublishPages(request, request.sequence.pages().size(), output_->events);
+  }
 }
 
 void SglangScheduler::Emit(SglangRequest& request) {
   const OutputTokens::Token token = request.tokens.Next(request.outputs());
-  running_slack_ += request.sequence.tail_size() == 0 ? page_size_ - 1 : std::uint64_t{0} - 1;
   request.sequence.Append(token.hidden);
   ++request.length;
-  ++request.materialized;
   token_count_.Add(request.token_pass, passes_);
   if (!request.muted) {
     const auto kind =
         request.left() == 0 ? engine::OutputKind::kLastToken : engine::OutputKind::kToken;
     output_->outputs.push_back({request.id, token.visible, kind});
   }
-  output_->progressed = true;
+  output_->progressed = output_->ran_model = true;
 }
 
 }  // namespace understudy::mocker

@@ -1,13 +1,13 @@
 // Both ends of a hand-off: prompts computed here for others, and elsewhere for us.
 #include "plugin/mocker/sglang/sglang_scheduler.h"
 
-#include <iterator>
 #include <span>
 
 namespace understudy::mocker {
 
 namespace {
 
+constexpr const char* kBeyondModel = "destination prompt must be shorter than max_model_len";
 constexpr const char* kBeyondPool = "destination prompt exceeds the KV pool capacity";
 
 }  // namespace
@@ -23,7 +23,6 @@ bool SglangScheduler::ReleaseSource(RequestId id, CommandOutput& output) {
   if (index == kNoIndex || requests_[index].status != State::kHeld) {
     return false;
   }
-  TakeLateEvents(output);
   CacheAndRelease(requests_[index], output.events);
   Retire(index);
   RetryDestination(output);
@@ -33,6 +32,9 @@ bool SglangScheduler::ReleaseSource(RequestId id, CommandOutput& output) {
 Status SglangScheduler::ReserveDestination(engine::Request request,
                                            bool in_pass,
                                            CommandOutput& output) {
+  if (config_.model_len_max != 0 && request.prompt.size() >= config_.model_len_max) {
+    return Fail(Errc::kOverloaded, kBeyondModel);
+  }
   if (RoundUp(request.prompt.size()) > cache_.total_tokens()) {
     return Fail(Errc::kOverloaded, kBeyondPool);
   }
@@ -63,7 +65,6 @@ void SglangScheduler::RetryDestination(CommandOutput& output) {
     cache_.Unlock(match.node);
     return;
   }
-  TakeLateEvents(output);
   cache_.MakeRoom(missing, output.events);
   cache_.Take(missing);
   pending_.Remove(requests_, index);
@@ -80,15 +81,16 @@ bool SglangScheduler::ActivateDestination(RequestId id, CommandOutput& output) {
   if (index == kNoIndex || requests_[index].status != State::kReserved) {
     return false;
   }
-  TakeLateEvents(output);
   SglangRequest& request = requests_[index];
-  // What was set aside beyond the prompt's end becomes free again: it is only counted from now on.
-  const std::uint64_t surplus = Slack(request);
+  const std::uint64_t available_before = cache_.available_tokens();
+  // With a pool of tokens what was set aside beyond the prompt's end becomes free again: it is only
+  // counted from now on.
+  const std::uint64_t surplus = Slack(request.length);
   cache_.Return(surplus);
-  capacity_changes_ += surplus > 0 ? 1U : 0U;
   request.reserved = 0;
   request.materialized = request.prompt_length;
   PublishPages(request, request.sequence.pages().size(), output.events);
+  capacity_changes_ += cache_.available_tokens() > available_before ? 1U : 0U;
   --reserved_;
   request.status = State::kPrebuilt;
   prebuilt_.PushBack(requests_, index);
@@ -102,18 +104,10 @@ bool SglangScheduler::CancelDestination(RequestId id, CommandOutput& output) {
   if (index == kNoIndex || !requests_[index].destination) {
     return false;
   }
-  TakeLateEvents(output);
   Release(requests_[index], output.events);
   Retire(index);
   RetryDestination(output);
   return true;
-}
-
-void SglangScheduler::TakeLateEvents(CommandOutput& output) {
-  output.events.insert(output.events.end(),
-                       std::make_move_iterator(late_events_.begin()),
-                       std::make_move_iterator(late_events_.end()));
-  late_events_.clear();
 }
 
 }  // namespace understudy::mocker

@@ -17,7 +17,7 @@ PageCopies::Added PageCopies::Add(BlockHash hash) {
     name = NameOf(hash);
     added.first = ++names_[name].copies == 1;
   }
-  copies_[added.copy] = {hash, name, kNoIndex};
+  copies_[added.copy] = {hash, name, kNoIndex, kNoIndex};
   return added;
 }
 

@@ -30,7 +30,14 @@ class PageCopies {
 
   [[nodiscard]] BlockHash hash(std::uint32_t copy) const { return copies_[copy].hash; }
   [[nodiscard]] std::uint32_t next(std::uint32_t copy) const { return copies_[copy].next; }
-  void SetNext(std::uint32_t copy, std::uint32_t next) { copies_[copy].next = next; }
+  [[nodiscard]] std::uint32_t previous(std::uint32_t copy) const { return copies_[copy].previous; }
+  /// `copy` is the last of its list from now on.
+  void End(std::uint32_t copy) { copies_[copy].next = kNoIndex; }
+  /// `copy` is the last of a list, `next` the first of another one.
+  void Chain(std::uint32_t copy, std::uint32_t next) {
+    copies_[copy].next = next;
+    copies_[next].previous = copy;
+  }
 
   [[nodiscard]] std::size_t size() const { return copies_.size() - unused_count_; }
 
@@ -41,7 +48,8 @@ class PageCopies {
   struct Copy {
     BlockHash hash{};
     std::uint32_t name = kNoIndex;
-    std::uint32_t next = kNoIndex;  ///< in a list of the owner's, or of unused entries
+    std::uint32_t next = kNoIndex;      ///< in a list of the owner's, or of unused entries
+    std::uint32_t previous = kNoIndex;  ///< set when it is not the first of a list
   };
   struct Name {
     BlockHash hash{};

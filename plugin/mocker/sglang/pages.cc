@@ -6,12 +6,12 @@
 namespace understudy::mocker {
 
 void SglangScheduler::PublishPages(SglangRequest& request, std::size_t complete, EventLog& log) {
-  if (complete <= request.cached_pages) {
+  if (complete <= request.cached_pages || !cache_.matches()) {
     return;
   }
   const auto pages = std::span(request.sequence.pages()).first(complete);
   cache_.Register(pages, request.registered_pages, log);
-  request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages);
+  request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages, log);
   request.registered_pages = request.tree_pages = request.cached_pages =
       static_cast<std::uint32_t>(complete);
 }
@@ -19,9 +19,9 @@ void SglangScheduler::PublishPages(SglangRequest& request, std::size_t complete,
 void SglangScheduler::CacheAndRelease(SglangRequest& request, EventLog& log) {
   const std::size_t complete = request.materialized / page_size_;
   const auto pages = std::span(request.sequence.pages()).first(complete);
-  if (complete > 0) {
+  if (complete > 0 && cache_.matches()) {
     cache_.Register(pages, request.registered_pages, log);
-    request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages);
+    request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages, log);
     request.registered_pages = static_cast<std::uint32_t>(complete);
   }
   Release(request, log);  // what is left: the incomplete page, copies of what the tree had already
@@ -34,7 +34,7 @@ void SglangScheduler::Release(SglangRequest& request, EventLog& log) {
   const std::uint64_t registered = std::uint64_t{request.registered_pages} * page_size_;
   cache_.Drop(std::span(request.sequence.pages()).first(request.registered_pages), log);
   cache_.Return(request.status == State::kReserved ? request.reserved
-                                                   : request.materialized - registered);
+                                                   : HeldTokens(request.materialized) - registered);
   cache_.Unlock(request.node);
   request.node = kRootNode;
   request.tree_pages = request.cached_pages = request.registered_pages = 0;

@@ -11,9 +11,8 @@ std::uint64_t SglangScheduler::RoundUp(std::uint64_t tokens) const {
   return (tokens + page_size_ - 1) / page_size_ * page_size_;
 }
 
-std::uint64_t SglangScheduler::Slack(const SglangRequest& request) const {
-  const std::size_t tail = request.sequence.tail_size();
-  return tail == 0 ? 0 : page_size_ - tail;
+std::uint64_t SglangScheduler::HeldTokens(std::uint64_t tokens) const {
+  return (tokens + grain_ - 1) / grain_ * grain_;
 }
 
 std::uint32_t SglangScheduler::NewRequest(engine::Request request) {
@@ -29,13 +28,21 @@ std::uint32_t SglangScheduler::NewRequest(engine::Request request) {
   SglangRequest fresh;
   fresh.id = request.id;
   fresh.length = fresh.prompt_length = request.prompt.size();
-  fresh.length_max = fresh.length + request.output_tokens_max;
+  std::uint64_t output_max = request.output_tokens_max;
+  if (config_.model_len_max != 0) {
+    output_max =
+        std::min(output_max, config_.model_len_max - std::min(config_.model_len_max, fresh.length));
+  }
+  fresh.length_max = fresh.length + output_max;
   fresh.sequence = std::move(state.sequence);
   fresh.sequence.Assign(std::move(request.prompt), config_.block_size);
   fresh.tokens.Assign(OutputTokens::Mix(rank_seed_ + arrivals_++),
                       std::move(request.planned_tokens),
-                      request.output_tokens_max,
+                      output_max,
                       config_.reasoning);
+  if (config_.semantics.synthetic_tokens) {
+    fresh.tokens.NameHidden(Value(fresh.id));
+  }
   state = std::move(fresh);
   by_id_.Insert(Value(state.id), index);
   ++unadmitted_;
@@ -50,7 +57,7 @@ void SglangScheduler::Submit(engine::Request request) {
   waiting_.PushBack(requests_, NewRequest(std::move(request)));
 }
 
-bool SglangScheduler::Cancel(RequestId id) {
+bool SglangScheduler::Cancel(RequestId id, CommandOutput& output) {
   const std::uint32_t index = IndexOf(id);
   if (index == kNoIndex) {
     return false;
@@ -62,9 +69,9 @@ bool SglangScheduler::Cancel(RequestId id) {
     return true;
   }
   if (request.status == State::kHeld) {
-    CacheAndRelease(request, late_events_);
+    CacheAndRelease(request, output.events);
   } else {
-    Release(request, late_events_);
+    Release(request, output.events);
   }
   Retire(index);
   return true;
@@ -82,7 +89,7 @@ void SglangScheduler::EnterRunning(std::uint32_t index) {
   requests_[index].status = State::kRunning;
   running_.push_back(index);
   ++running_count_;
-  running_slack_ += Slack(requests_[index]);
+  running_slack_ += Slack(requests_[index].length);
 }
 
 void SglangScheduler::LeaveState(std::uint32_t index) {
@@ -93,12 +100,12 @@ void SglangScheduler::LeaveState(std::uint32_t index) {
       return;
     case State::kRunning:
       --running_count_;
-      running_slack_ -= Slack(request);
+      running_slack_ -= Slack(request.length);
       left_running_ = true;
       return;
     case State::kPrebuilt:
       prebuilt_.Remove(requests_, index);
-      prebuilt_slack_ -= Slack(request);
+      prebuilt_slack_ -= Slack(request.length);
       return;
     case State::kPending:
       pending_.Remove(requests_, index);

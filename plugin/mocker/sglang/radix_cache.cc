@@ -11,11 +11,13 @@ RadixCache::RadixCache(const Options& options)
       total_tokens_(options.pages_total * options.page_size),
       free_tokens_(total_tokens_),
       copies_(options.events),
-      tree_(copies_) {}
+      tree_(copies_, options.paged) {}
 
 void RadixCache::MakeRoom(std::uint64_t tokens, EventLog& log) {
   while (free_tokens_ < tokens) {
-    const RadixTree::Run run = tree_.RemoveOldest();
+    const std::uint64_t missing =
+        (tokens - free_tokens_ + options_.page_size - 1) / options_.page_size;
+    const RadixTree::Run run = tree_.RemoveOldest(options_.paged ? missing : UINT64_MAX);
     if (run.pages == 0) {
       break;
     }
@@ -61,6 +63,17 @@ void RadixCache::Register(std::span<Page> pages, std::size_t from, EventLog& log
     event.blocks.push_back({page.hash, page.tokens_hash});
   }
   log.push_back(std::move(event));
+}
+
+std::uint32_t RadixCache::ExtendAndLock(std::uint32_t node,
+                                        std::span<Page> pages,
+                                        std::size_t depth,
+                                        EventLog& log) {
+  const std::uint32_t end = tree_.ExtendAndLock(node, pages, depth);
+  if (options_.paged) {
+    Drop(pages.subspan(depth), log);  // what the tree had already
+  }
+  return end;
 }
 
 void RadixCache::Drop(std::span<Page> pages, EventLog& log) {

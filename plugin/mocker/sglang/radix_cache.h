@@ -17,8 +17,9 @@ namespace understudy::mocker {
 
 /// A token of the pool is free, or held by a request (its own pages, its last incomplete page, what
 /// is set aside for it), or part of the tree. Which one of the free tokens somebody gets makes no
-/// difference, so they are only counted: as in the original, the tokens of a page need not lie side
-/// by side. Whole pages go into the tree and out of it. Pure, not thread safe; an unused cache owns
+/// difference, so they are only counted. Whole pages go into the tree and out of it; release 1.6
+/// (`paged`) takes and returns whole pages everywhere, evicts no more of them than are needed, and
+/// frees a page at once that the tree has already. Pure, not thread safe; an unused cache owns
 /// no memory, it grows with the number of pages. Events are appended to the log that is passed in.
 /// Source: dynamo-mocker 1.3.0 radix_cache.rs, sglang_backend.rs (engine.md 4.1, 4.6); golden
 /// vectors pass_sglang_*.json.
@@ -28,6 +29,8 @@ class RadixCache {
     std::uint64_t pages_total = 0;
     std::uint32_t page_size = 1;  ///< tokens
     bool events = true;
+    bool paged = false;
+    bool matches = true;  ///< false: no prefix caching, nothing goes into the tree
     RankIndex rank{};
   };
   using EventLog = std::vector<engine::KvEvent>;
@@ -46,8 +49,8 @@ class RadixCache {
   [[nodiscard]] std::uint64_t available_tokens() const { return free_tokens_ + evictable_tokens(); }
   [[nodiscard]] std::uint64_t event_count() const { return next_event_id_; }
 
-  /// Evicts until `tokens` are free or nothing is left to evict: whole leaves of the tree, so it
-  /// may be more.
+  /// Evicts until `tokens` are free or nothing is left to evict. Whole leaves of the tree, so it
+  /// may be more; `paged`: not a page more.
   void MakeRoom(std::uint64_t tokens, EventLog& log);
   /// `tokens` are free.
   void Take(std::uint64_t tokens);
@@ -55,14 +58,14 @@ class RadixCache {
 
   /// As in RadixTree.
   [[nodiscard]] Match MatchAndLock(std::span<const Page> pages) {
-    return tree_.MatchAndLock(pages);
+    return options_.matches ? tree_.MatchAndLock(pages) : Match{};
   }
   [[nodiscard]] std::size_t Peek(std::span<const Page> pages) const { return tree_.Peek(pages); }
   [[nodiscard]] std::uint32_t ExtendAndLock(std::uint32_t node,
                                             std::span<Page> pages,
-                                            std::size_t depth) {
-    return tree_.ExtendAndLock(node, pages, depth);
-  }
+                                            std::size_t depth,
+                                            EventLog& log);
+  [[nodiscard]] bool matches() const { return options_.matches; }
   void Unlock(std::uint32_t node) { tree_.Unlock(node); }
 
   /// `pages[from, end)` have been computed, in tokens that the caller took: gives each a copy.

@@ -73,25 +73,65 @@ std::uint32_t RadixTree::ExtendAndLock(std::uint32_t node,
                                        std::size_t depth) {
   ++clock_;
   const std::uint32_t from = node;
+  if (grows_leaves_ && depth < pages.size()) {
+    MarkUsed(node);
+  }
   while (depth < pages.size()) {
+    if (MayGrow(node, from)) {
+      GrowLeaf(node, pages.subspan(depth));
+      break;
+    }
     std::uint32_t child = Child(node, pages[depth].hash);
     if (child == kNoIndex) {
       node = AddLeaf(node, pages.subspan(depth));
       break;
     }
     const std::size_t common = Common(child, pages.subspan(depth));
+    depth += common;
     if (common < nodes_[child].pages) {
       child = Split(child, common);
+      if (grows_leaves_) {
+        node = depth < pages.size() ? AddLeaf(child, pages.subspan(depth)) : child;
+        break;  // the upper part keeps the time of use it had
+      }
     }
-    depth += common;
     node = child;
     nodes_[node].used = clock_;
   }
-  if (node != kRootNode) {
+  if (!grows_leaves_ && node != kRootNode) {
     nodes_[node].used = clock_;
   }
   LockUpTo(node, from);
   return node;
+}
+
+void RadixTree::MarkUsed(std::uint32_t node) {
+  for (; node != kRootNode; node = nodes_[node].parent) {
+    nodes_[node].used = clock_;
+  }
+}
+
+/// `own`: where the caller's lock is.
+bool RadixTree::MayGrow(std::uint32_t node, std::uint32_t own) const {
+  if (!grows_leaves_ || node == kRootNode || nodes_[node].children > 0) {
+    return false;
+  }
+  return nodes_[node].locks == (node == own ? 1U : 0U);
+}
+
+void RadixTree::GrowLeaf(std::uint32_t node, std::span<Page> pages) {
+  Node& leaf = nodes_[node];
+  leaf.used = clock_;
+  for (Page& page : pages) {
+    const std::uint32_t copy = std::exchange(page.copy, kNoIndex);
+    UNDERSTUDY_ASSERT(copy != kNoIndex);
+    copies_.Chain(leaf.last, copy);
+    leaf.last = copy;
+  }
+  copies_.End(leaf.last);
+  leaf.pages += static_cast<std::uint32_t>(pages.size());
+  pages_ += pages.size();
+  evictable_pages_ += leaf.locks == 0 ? pages.size() : 0;
 }
 
 std::uint32_t RadixTree::NewNode() {
@@ -161,7 +201,7 @@ std::uint32_t RadixTree::Split(std::uint32_t node, std::size_t pages) {
   below.parent = upper;
   below.first = copies_.next(above.last);
   below.pages -= above.pages;
-  copies_.SetNext(above.last, kNoIndex);
+  copies_.End(above.last);
   return upper;
 }
 
@@ -176,11 +216,12 @@ std::uint32_t RadixTree::AddLeaf(std::uint32_t parent, std::span<Page> pages) {
     if (leaf.first == kNoIndex) {
       leaf.first = copy;
     } else {
-      copies_.SetNext(leaf.last, copy);
+      copies_.Chain(leaf.last, copy);
     }
     leaf.last = copy;
   }
-  copies_.SetNext(leaf.last, kNoIndex);
+  copies_.End(leaf.last);
+  leaf.used = clock_;
   Attach(parent, index);
   pages_ += leaf.pages;
   evictable_pages_ += leaf.pages;  // until it is locked
@@ -222,13 +263,31 @@ void RadixTree::OfferVictim(std::uint32_t node) {
   });
 }
 
-RadixTree::Run RadixTree::RemoveOldest() {
+RadixTree::Run RadixTree::CutLeaf(std::uint32_t node, std::uint32_t pages) {
+  Node& leaf = nodes_[node];
+  Run run{leaf.last, pages};
+  for (std::uint32_t i = 1; i < pages; ++i) {
+    run.first_copy = copies_.previous(run.first_copy);
+  }
+  leaf.last = copies_.previous(run.first_copy);
+  copies_.End(leaf.last);
+  leaf.pages -= pages;
+  pages_ -= pages;
+  evictable_pages_ -= pages;
+  OfferVictim(node);
+  return run;
+}
+
+RadixTree::Run RadixTree::RemoveOldest(std::uint64_t most) {
   const std::uint32_t index =
       order_.Pop([this](const EvictionOrder::Entry& entry) { return IsVictim(entry); }).slot;
   if (index == kNoIndex) {
     return {};
   }
   Node& node = nodes_[index];
+  if (most < node.pages) {
+    return CutLeaf(index, static_cast<std::uint32_t>(most));
+  }
   const Run run{node.first, node.pages};
   pages_ -= run.pages;
   evictable_pages_ -= run.pages;
@@ -240,7 +299,7 @@ RadixTree::Run RadixTree::RemoveOldest() {
   unused_ = index;
   if (parent != kRootNode) {
     Node& above = nodes_[parent];
-    above.used = std::max(above.used, used);
+    above.used = grows_leaves_ ? above.used : std::max(above.used, used);
     if (above.children == 0 && above.locks == 0) {
       OfferVictim(parent);
     }

@@ -19,15 +19,19 @@ inline constexpr std::uint32_t kRootNode = kNoIndex;
 
 /// A radix tree over page hashes. A node is a run of pages; a page's chained hash stands for all
 /// tokens up to its end, so whole runs are compared by hash. Locks protect a node and everything
-/// above it; unlocked leaves may be evicted, the one used longest ago first and as a whole. Times
-/// of use are numbers of a counter: every walk gets a new one. A walk that starts below the root
-/// marks only what it passes; the nodes above learn of it when the marked node goes, which is
-/// before their own time of use can matter. Pure, not thread safe. Source: dynamo-mocker 1.3.0
-/// radix_cache.rs; golden vectors pass_sglang_*.json.
+/// above it; unlocked leaves may be evicted, the one used longest ago first. Times of use are
+/// numbers of a counter: every walk gets a new one.
+///
+/// Release 1.3 (not `grows_leaves`): outputs hang one node a page below each other. A walk that
+/// starts below the root marks only what it passes; the nodes above learn of it when the marked
+/// node goes, which is before their own time of use can matter. Release 1.6 (`grows_leaves`): a
+/// leaf that only its user holds grows in place, so the way up is short, and a walk marks all of
+/// it. Pure, not thread safe. Source: radix_cache.rs of dynamo-mocker 1.3.0 and aisimulate-core
+/// 0.13.0; golden vectors pass_sglang_*.json.
 class RadixTree {
  public:
   /// `copies` outlives the tree, which owns the copies that are in it until RemoveOldest.
-  explicit RadixTree(PageCopies& copies) : copies_(copies) {}
+  RadixTree(PageCopies& copies, bool grows_leaves) : copies_(copies), grows_leaves_(grows_leaves) {}
 
   struct Match {
     std::uint32_t node = kRootNode;
@@ -54,9 +58,9 @@ class RadixTree {
     std::uint32_t first_copy = kNoIndex;  ///< a list through PageCopies::next
     std::uint32_t pages = 0;
   };
-  /// Takes the unlocked leaf out that was used longest ago; 0 pages: there is none. Its copies are
-  /// the caller's.
-  [[nodiscard]] Run RemoveOldest();
+  /// Takes the unlocked leaf out that was used longest ago, or the last `most` pages of it; 0
+  /// pages: there is none. Their copies are the caller's.
+  [[nodiscard]] Run RemoveOldest(std::uint64_t most);
 
   [[nodiscard]] std::uint64_t pages() const { return pages_; }
   /// Of these, in unlocked nodes.
@@ -94,11 +98,16 @@ class RadixTree {
   void Replace(std::uint32_t parent, std::uint32_t child, std::uint32_t by);
   std::uint32_t Split(std::uint32_t node, std::size_t pages);
   std::uint32_t AddLeaf(std::uint32_t parent, std::span<Page> pages);
+  [[nodiscard]] bool MayGrow(std::uint32_t node, std::uint32_t own) const;
+  void GrowLeaf(std::uint32_t node, std::span<Page> pages);
+  void MarkUsed(std::uint32_t node);
+  Run CutLeaf(std::uint32_t node, std::uint32_t pages);
   /// Locks `node` and what is above it, up to but not including `end`.
   void LockUpTo(std::uint32_t node, std::uint32_t end);
   void OfferVictim(std::uint32_t node);
 
   PageCopies& copies_;
+  const bool grows_leaves_;
   std::vector<Node> nodes_;
   std::uint32_t unused_ = kNoIndex;
   IndexTable children_;  ///< by parent and first page, if they are not an only child

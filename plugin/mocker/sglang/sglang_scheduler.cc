@@ -13,52 +13,48 @@ namespace {
 // scheduler/sglang/config.rs.
 constexpr double kFirstRatio = 0.7;
 constexpr double kLastRatioShare = 0.14;
-constexpr double kRatioPasses = 600.0;
-
-double FirstRatio(const SchedulerConfig& config) {
-  return kFirstRatio * config.sglang.schedule_conservativeness;
-}
 
 }  // namespace
 
-SglangScheduler::SglangScheduler(const SchedulerConfig& config, RankIndex rank)
+SglangScheduler::SglangScheduler(const SchedulerConfig& config, RankIndex rank, bool paged)
     : config_(config),
       rank_(rank),
       rank_seed_(OutputTokens::Mix(config.seed ^ (std::uint64_t{Value(rank)} << 32U))),
       page_size_(config.block_size),
+      grain_(paged ? config.block_size : 1),
       cache_({.pages_total = config.blocks_total,
               .page_size = config.block_size,
               .events = config.kv_events && config.prefix_caching,
+              .paged = paged,
+              .matches = config.prefix_caching || !paged,
               .rank = rank}),
       policy_(NewQueuePolicy(config.sglang.schedule_policy, config.block_size)),
-      output_ratio_(FirstRatio(config)) {
+      first_ratio_(kFirstRatio * config.sglang.schedule_conservativeness),
+      last_ratio_(first_ratio_ * kLastRatioShare),
+      output_ratio_(first_ratio_) {
   UNDERSTUDY_ASSERT(config.perf_model != nullptr && config.block_size >= 1);
   if (config.speculative) {
-    accepts_.emplace(config.speculative->accept_rates, config.speculative->SeedOf(Value(rank)));
+    accepts_.emplace(config.speculative->accept_rates,
+                     config.speculative->SeedOf(Value(rank), config.ranks_per_worker));
   }
 }
 
 bool SglangScheduler::HasWork() const {
-  return running_count_ > 0 || !waiting_.empty() || !prebuilt_.empty() || !late_events_.empty();
+  return running_count_ > 0 || !waiting_.empty() || !prebuilt_.empty();
 }
 
-void SglangScheduler::RunPass(PassOutput& output) {
+void SglangScheduler::ComputePass(const PassStart& /*start*/, PassOutput& output) {
   output.Clear();
   output.events_at_end = true;
   output_ = &output;
-  std::swap(output.events, late_events_);
   CompactRunning();  // of requests cancelled since the last pass
   ++passes_;
   token_count_.BeginPass();
 
-  PromotePrebuilt();
-  policy_->Order(waiting_, requests_, cache_);
-  Admit();
-  SortIn();
-  Decode();
+  Compute();
   FinishRequests();
+  Requeue();
   ResolveDeadEnd();
-  token_count_.EndPass(output.duration());
 
   output.outputs.insert(output.outputs.end(), endings_.begin(), endings_.end());
   endings_.clear();
@@ -68,6 +64,10 @@ void SglangScheduler::RunPass(PassOutput& output) {
     FinishStats();
   }
   output_ = nullptr;
+}
+
+void SglangScheduler::SettlePass(const SharedPass& pass) {
+  token_count_.EndPass(pass.duration);
 }
 
 void SglangScheduler::FinishRequests() {
@@ -85,16 +85,6 @@ void SglangScheduler::FinishRequests() {
     Retire(index);
   }
   finished_.clear();
-  const double first = FirstRatio(config_);
-  const double last = first * kLastRatioShare;
-  if (!retracted_.empty()) {
-    for (auto index = retracted_.rbegin(); index != retracted_.rend(); ++index) {
-      waiting_.PushFront(requests_, *index);
-    }
-    retracted_.clear();
-    output_ratio_ = first;
-  }
-  output_ratio_ = std::max(last, output_ratio_ - (first - last) / kRatioPasses);
 }
 
 engine::Load SglangScheduler::load() const {

@@ -1,5 +1,5 @@
 // One rank of a simulated SGLang engine: batches of whole prompts (or chunks of them) over a radix
-// cache, in virtual time.
+// cache, in virtual time. What the engines of all releases have in common.
 #pragma once
 
 #include "plugin/mocker/kv_cache/index_table.h"
@@ -23,16 +23,14 @@ namespace understudy::mocker {
 /// Pure: no clock, no thread, no log. A pass computes all its effects at once; events and outputs
 /// are to be shown when its modelled time is over. Between passes requests may be submitted and
 /// cancelled. Not thread safe. An idle scheduler that never had a request owns next to no memory.
-/// Source: dynamo-mocker 1.3.0 scheduler/sglang (engine.md 4); golden vectors pass_sglang_*.json
-/// and replay_*_sglang_*.json.
-class SglangScheduler final : public RankScheduler {
+/// The derived classes say what a pass consists of and what a request holds of the pool.
+class SglangScheduler : public RankScheduler {
  public:
-  SglangScheduler(const SchedulerConfig& config, RankIndex rank);
-
   void Submit(engine::Request request) override;
-  bool Cancel(RequestId id) override;
+  bool Cancel(RequestId id, CommandOutput& output) override;
   [[nodiscard]] bool HasWork() const override;
-  void RunPass(PassOutput& output) override;
+  void ComputePass(const PassStart& start, PassOutput& output) override;
+  void SettlePass(const SharedPass& pass) override;
   /// `blocks_active` as in the original: whatever is not free, cached pages included, and the rest
   /// of every page in use. It may exceed the total, because free tokens of several pages in use can
   /// make up the next page until something is evicted for it.
@@ -54,9 +52,10 @@ class SglangScheduler final : public RankScheduler {
   bool CancelDestination(RequestId id, CommandOutput& output) override;
   [[nodiscard]] const RadixCache& cache() const { return cache_; }
 
- private:
+ protected:
   using State = SglangRequest::Status;
   using EventLog = RadixCache::EventLog;
+  static constexpr double kRatioPasses = 600.0;  ///< from the first to the last ratio
   /// Tokens that may still be charged in the running pass.
   struct Budget {
     double pool = 0.0;  ///< of the cache, after what running requests will probably need
@@ -65,15 +64,34 @@ class SglangScheduler final : public RankScheduler {
   };
   /// What the next step of the running requests takes in the worst case, in tokens.
   struct Demand {
-    std::uint64_t tokens = 0;
+    std::uint64_t tokens = 0;  ///< of the pool
     std::uint64_t growth = 0;  ///< in pages that must be opened, rounded up for each request
   };
-  /// A part of a prompt that was computed in the running pass.
+  /// A part of a prompt that is computed in the running pass.
   struct Part {
     std::uint32_t index = kNoIndex;
     std::uint64_t tokens = 0;
-    std::uint64_t reused = 0;
+    std::uint64_t reused = 0;  ///< tokens before it
+    std::uint64_t hit = 0;     ///< of these, what counts as found in the cache
+    bool admission = true;     ///< counts as one
   };
+
+  /// `paged`: the pool is taken and returned in whole pages, else in tokens.
+  SglangScheduler(const SchedulerConfig& config, RankIndex rank, bool paged);
+
+  /// The pass up to the end of finished requests.
+  virtual void Compute() = 0;
+  /// Those in retracted_ go back to the queue, and output_ratio_ follows.
+  virtual void Requeue() = 0;
+  /// Some of those that ran are in retracted_ now; the others are about to get their tokens.
+  virtual void OnRetracted() {}
+  /// Tokens at the beginning of a waiting request that cost nothing because they are cached.
+  [[nodiscard]] virtual std::uint64_t Reusable(SglangRequest& request) const = 0;
+  /// Of `missing` tokens, how many are computed now. None: the request is not admitted.
+  [[nodiscard]] virtual std::optional<std::uint64_t> Chunk(std::uint64_t missing,
+                                                           const Budget& budget) const = 0;
+  /// Gives the tokens of `part` their KV entries and completes it. False: no room.
+  virtual bool Materialize(SglangRequest& request, Part& part) = 0;
 
   // queues.cc
   std::uint32_t NewRequest(engine::Request request);
@@ -84,20 +102,25 @@ class SglangScheduler final : public RankScheduler {
   void Retire(std::uint32_t index);
   void EndWithout(std::uint32_t index, engine::OutputKind kind, std::string message);
   void CompactRunning();
-  [[nodiscard]] std::uint64_t Slack(const SglangRequest& request) const;
   [[nodiscard]] std::uint64_t RoundUp(std::uint64_t tokens) const;
+  /// Of the pool, by a request with KV entries for `tokens`.
+  [[nodiscard]] std::uint64_t HeldTokens(std::uint64_t tokens) const;
+  /// Tokens in its last page that the pool counts as free.
+  [[nodiscard]] std::uint64_t Slack(std::uint64_t tokens) const {
+    return RoundUp(tokens) - HeldTokens(tokens);
+  }
 
   // admission.cc
   void PromotePrebuilt();
+  void BeginAdmission();
   void Admit();
   [[nodiscard]] Budget NewBudget() const;
-  [[nodiscard]] bool NeverFits(const SglangRequest& request) const;
+  [[nodiscard]] bool NeverFits(const SglangRequest& request, std::uint64_t cached) const;
   bool AdmitPart(std::uint32_t index, Budget& budget);
   [[nodiscard]] bool HasRoom(const SglangRequest& request,
                              std::uint64_t charge,
                              std::uint64_t reserve,
                              const Budget& budget) const;
-  std::uint64_t Materialize(SglangRequest& request, std::uint64_t tokens);
   void SortIn();
 
   // decode.cc
@@ -105,15 +128,16 @@ class SglangScheduler final : public RankScheduler {
   [[nodiscard]] std::uint64_t BurstMax(const SglangRequest& request) const;
   [[nodiscard]] Demand DemandOf(const SglangRequest& request) const;
   [[nodiscard]] bool Meets(const Demand& demand) const;
+  /// Tokens of one step for which `reserved` ones of the pool are enough, when only it runs.
+  [[nodiscard]] std::uint64_t StepMax(std::uint32_t index, std::uint64_t reserved) const;
   void RetractUntilMet(Demand& demand);
-  [[nodiscard]] std::uint64_t ReserveTokens(const Demand& demand);
+  /// None: no step.
+  [[nodiscard]] std::optional<std::uint64_t> ReserveTokens(const Demand& demand);
   void AddDecodeTime();
   std::uint64_t EmitBurst(std::uint32_t index, std::uint64_t most);
+  void EmitToken(std::uint32_t index);
   void Emit(SglangRequest& request);
   void FinishRequests();
-
-  // handoff.cc
-  void TakeLateEvents(CommandOutput& output);
 
   // pages.cc
   void PublishPages(SglangRequest& request, std::size_t complete, EventLog& log);
@@ -138,6 +162,7 @@ class SglangScheduler final : public RankScheduler {
   const RankIndex rank_;
   const std::uint64_t rank_seed_;
   const std::uint64_t page_size_;
+  const std::uint64_t grain_;  ///< the pool is taken and returned in such pieces, tokens
   RadixCache cache_;
   std::unique_ptr<QueuePolicy> policy_;
   std::optional<AcceptStream> accepts_;
@@ -156,6 +181,8 @@ class SglangScheduler final : public RankScheduler {
   std::uint32_t unadmitted_ = 0;
   std::uint64_t running_slack_ = 0;   ///< tokens that fit into the last pages of running requests
   std::uint64_t prebuilt_slack_ = 0;  ///< and of prebuilt ones
+  const double first_ratio_;
+  const double last_ratio_;
   /// Share of their remaining output for which room is kept for running requests: falls from pass
   /// to pass, until one has to be retracted.
   double output_ratio_;
@@ -165,7 +192,6 @@ class SglangScheduler final : public RankScheduler {
   std::uint64_t cache_hit_tokens_ = 0;    ///< of the latest pass
   std::uint64_t cache_total_tokens_ = 0;  ///< and those computed in it
   TokenCount token_count_;
-  EventLog late_events_;  ///< of cancels; go with the next pass
 
   // Of the running pass.
   PassOutput* output_ = nullptr;

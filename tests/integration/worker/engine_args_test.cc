@@ -88,9 +88,9 @@ TEST_F(EngineArgs, TheEngineOfTheNewReleaseServesAndEndsAtTheModelsLength) {
   ASSERT_TRUE(cut->WaitClosed());
   EXPECT_EQ(cut->tokens().size(), 5U);
   EXPECT_EQ(WhyNotServing(*worker), "");
-  ExpectExit({"--engine-semantics", "1.6", "--engine-type", "sglang"},
+  ExpectExit({"--engine-semantics", "1.6", "--data-parallel-size", "2"},
              1,
-             "--engine-semantics 1.6 with --engine-type 'sglang' is not supported");
+             "--engine-semantics 1.6 with --data-parallel-size '2' is not supported");
   ExpectExit({"--max-model-len", "0"}, 1, "--max-model-len must be at least 1, got 0");
 }
 

@@ -323,13 +323,12 @@ TEST(EngineArgs, KvEventsNeedAPrefixCacheAndNoDecodeWorker) {
 TEST(EngineArgs, DraftsOfAWorkerAreSeededOneAfterAnother) {
   const auto args = Parse(R"({"aic_nextn":1,"aic_mtp_seed":18446744073709551615})");
   auto speculative = *args.engine.speculative;
-  EXPECT_EQ(speculative.SeedOf(0), 18446744073709551615U);
-  EXPECT_EQ(speculative.SeedOf(1), 0U) << "modulo 2^64";
+  EXPECT_EQ(speculative.SeedOf(0, 8), 18446744073709551615U);
+  EXPECT_EQ(speculative.SeedOf(1, 8), 0U) << "modulo 2^64";
   speculative.seed = 42;
-  EXPECT_EQ(speculative.SeedOf(5), 47U);
-  speculative.ranks_per_worker = 2;
-  EXPECT_EQ(speculative.SeedOf(3), 44U) << "second worker, second rank";
-  EXPECT_EQ(speculative.SeedOf(4), 44U) << "third worker, first rank";
+  EXPECT_EQ(speculative.SeedOf(5, 8), 47U);
+  EXPECT_EQ(speculative.SeedOf(3, 2), 44U) << "second worker, second rank";
+  EXPECT_EQ(speculative.SeedOf(4, 2), 44U) << "third worker, first rank";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tests/unit/plugin/golden16.h"
 
 #include "plugin/mocker/config/accept_rates.h"
+#include "plugin/mocker/config/options.h"
 
 #include <cstdlib>
 #include <iostream>
@@ -32,6 +33,20 @@ void ReadSpeculative(const Json& engine, MockerOptions& options) {
   const std::string rates = engine.value("aic_nextn_accept_rates", "");
   options.speculative = SpeculativeOptions{
       .accept_rates = ParseAcceptRates(rates, engine["aic_nextn"].get<std::size_t>()).value()};
+}
+
+void ReadSglang(const Json& engine, MockerOptions& options) {
+  if (!engine.contains("sglang")) {
+    return;
+  }
+  const Json& sglang = engine["sglang"];
+  if (sglang.value("schedule_policy", "fifo") == "lpm") {
+    options.sglang.schedule_policy = SglangPolicy::kLpm;
+  }
+  Read(sglang, "max_prefill_tokens", options.sglang.max_prefill_tokens);
+  Read(sglang, "chunked_prefill_size", options.sglang.chunked_prefill_size);
+  Read(sglang, "clip_max_new_tokens", options.sglang.clip_max_new_tokens);
+  Read(sglang, "schedule_conservativeness", options.sglang.schedule_conservativeness);
 }
 
 /// Constant times, release 1.6's timing model "fixed".
@@ -80,11 +95,14 @@ MockerOptions Golden16Options(const Json& engine_args) {
   options.worker_type = worker == "prefill"  ? WorkerType::kPrefill
                         : worker == "decode" ? WorkerType::kDecode
                                              : WorkerType::kAggregated;
+  Read(engine, "prefill_schedule_interval", options.prefill_schedule_interval);
+  Read(engine, "prefill_decode_interval", options.prefill_decode_interval);
   ReadSpeculative(engine, options);
+  ReadSglang(engine, options);
   return options;
 }
 
-Golden16Rank::Golden16Rank(const Json& engine_args) {
+Golden16Worker::Golden16Worker(const Json& engine_args) {
   auto setup = EngineSetup::New(Golden16Options(engine_args));
   if (!setup) {
     std::cerr << setup.error().message << "\n";
@@ -98,7 +116,7 @@ Golden16Rank::Golden16Rank(const Json& engine_args) {
     fixed_ = std::make_unique<FixedModel>(engine["timing_model"]);
     config.perf_model = fixed_.get();
   }
-  scheduler_ = NewRankScheduler(config, RankIndex{0});
+  group_ = std::make_unique<RankGroup>(config, 0, RanksPerWorker(Golden16Options(engine_args)));
 }
 
 }  // namespace understudy::mocker

@@ -1,8 +1,8 @@
-// Ranks of release 1.6's golden cases.
+// Workers of release 1.6's golden cases.
 #pragma once
 
 #include "plugin/mocker/config/engine_setup.h"
-#include "plugin/mocker/scheduler/rank_scheduler.h"
+#include "plugin/mocker/scheduler/rank_group.h"
 
 #include <memory>
 
@@ -13,16 +13,17 @@ namespace understudy::mocker {
 /// Nested `engine_args` of a case as options, with the strict reference's behaviour.
 [[nodiscard]] MockerOptions Golden16Options(const nlohmann::json& engine_args);
 
-/// A rank as nested `engine_args` describe it.
-class Golden16Rank {
+/// A worker as nested `engine_args` describe it.
+class Golden16Worker {
  public:
-  explicit Golden16Rank(const nlohmann::json& engine_args);
-  [[nodiscard]] RankScheduler& scheduler() { return *scheduler_; }
+  explicit Golden16Worker(const nlohmann::json& engine_args);
+  [[nodiscard]] RankGroup& group() { return *group_; }
+  [[nodiscard]] RankScheduler& rank(std::size_t index) { return *group_->ranks().at(index); }
 
  private:
   std::unique_ptr<EngineSetup> setup_;
   std::unique_ptr<PerfModel> fixed_;
-  std::unique_ptr<RankScheduler> scheduler_;
+  std::unique_ptr<RankGroup> group_;
 };
 
 }  // namespace understudy::mocker

@@ -51,11 +51,11 @@ TEST_F(HandoffTest, CancelFreesASourceInEveryState) {
   TestRank rank(Config(WorkerType::kPrefill));
   rank.any().SubmitSource(MakeRequest(1, 0, 10, 1));
   EXPECT_FALSE(rank.any().ReleaseSource(RequestId{1}, command_)) << "it has not even begun";
-  EXPECT_TRUE(rank.any().Cancel(RequestId{1}));
+  EXPECT_TRUE(rank.Cancel(RequestId{1}));
   ExpectBlocks(rank, 0, 0);
   rank.any().SubmitSource(MakeRequest(2, 0, 10, 1));
   rank.Pass();
-  EXPECT_TRUE(rank.any().Cancel(RequestId{2}));
+  EXPECT_TRUE(rank.Cancel(RequestId{2}));
   ExpectBlocks(rank, 0, 2);
 }
 

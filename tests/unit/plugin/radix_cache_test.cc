@@ -47,7 +47,7 @@ class RadixCacheTest : public ::testing::Test {
     const RadixCache::Match match = cache_.MatchAndLock(pages);
     cache_.Take((pages.size() - match.pages) * kPage);
     cache_.Register(pages, match.pages, log_);
-    return cache_.ExtendAndLock(match.node, pages, match.pages);
+    return cache_.ExtendAndLock(match.node, pages, match.pages, log_);
   }
 
   void ExpectConsistent(const std::vector<std::uint32_t>& holders = {}) {
@@ -171,8 +171,8 @@ TEST_F(RadixCacheTest, CopiesOfOnePageAreReportedOnce) {
   cache_.Register(second, 0, log_);
   EXPECT_EQ(log_.size(), 1U);
 
-  const std::uint32_t one = cache_.ExtendAndLock(kRootNode, first, 0);
-  const std::uint32_t two = cache_.ExtendAndLock(kRootNode, second, 0);
+  const std::uint32_t one = cache_.ExtendAndLock(kRootNode, first, 0, log_);
+  const std::uint32_t two = cache_.ExtendAndLock(kRootNode, second, 0, log_);
   EXPECT_EQ(one, two);
   EXPECT_EQ(cache_.copies_outside_tree(), 2U) << "the second request keeps its own";
   cache_.Drop(first, log_);
@@ -204,10 +204,10 @@ TEST_F(RadixCacheTest, ExtendingBelowANodeLeavesItsLockWithTheNewEnd) {
   std::vector<Page> pages = PagesOf(Count(0, 3));
   cache_.Take(3 * kPage);
   cache_.Register(pages, 0, log_);
-  std::uint32_t node = cache_.ExtendAndLock(kRootNode, std::span(pages).first(1), 0);
+  std::uint32_t node = cache_.ExtendAndLock(kRootNode, std::span(pages).first(1), 0, log_);
 
-  node = cache_.ExtendAndLock(node, std::span(pages).first(2), 1);
-  node = cache_.ExtendAndLock(node, pages, 2);
+  node = cache_.ExtendAndLock(node, std::span(pages).first(2), 1, log_);
+  node = cache_.ExtendAndLock(node, pages, 2, log_);
 
   ExpectConsistent({node});
   EXPECT_EQ(cache_.copies_outside_tree(), 0U);
@@ -221,7 +221,7 @@ TEST_F(RadixCacheTest, WithoutEventsNothingIsReported) {
   std::vector<Page> pages = PagesOf(Count(0, 3));
   cache.Take(3 * kPage);
   cache.Register(pages, 0, log_);
-  cache.Unlock(cache.ExtendAndLock(kRootNode, pages, 0));
+  cache.Unlock(cache.ExtendAndLock(kRootNode, pages, 0, log_));
   cache.MakeRoom(8 * kPage, log_);
 
   EXPECT_TRUE(log_.empty());
@@ -382,7 +382,7 @@ class RadixCacheProperty : public ::testing::TestWithParam<std::uint32_t> {
         holder.depth +
         random_.Below(static_cast<std::uint32_t>(holder.pages.size() - holder.depth + 1));
     const auto pages = std::span(holder.pages).first(to);
-    holder.node = cache_.ExtendAndLock(holder.node, pages, holder.depth);
+    holder.node = cache_.ExtendAndLock(holder.node, pages, holder.depth, log_);
     holder.depth = to;
     SimpleTree::Node* model = model_.Insert(HashesOf(pages));
     model_.Lock(model, 1);

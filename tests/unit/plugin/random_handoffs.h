@@ -87,7 +87,7 @@ class Handoffs {
       EXPECT_EQ(rank_.any().CancelDestination(id, output), track.stage != HandoffStage::kOver);
       track.stage = HandoffStage::kOver;
     } else if (cancel) {
-      EXPECT_EQ(rank_.any().Cancel(id), track.stage != HandoffStage::kOver);
+      EXPECT_EQ(rank_.any().Cancel(id, output), track.stage != HandoffStage::kOver);
       track.stage = HandoffStage::kOver;
     } else if (track.role == HandoffRole::kSource) {
       EXPECT_EQ(rank_.any().ReleaseSource(id, output), track.stage == HandoffStage::kHeld);

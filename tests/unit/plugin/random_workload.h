@@ -88,7 +88,11 @@ class Workload {
     if (cancels_ && submitted_ > 0 && random_.Chance(20)) {
       const RequestId id{random_.Below(submitted_)};
       Fate& fate = fates_[id];
-      EXPECT_EQ(rank_.any().Cancel(id), !fate.ended && !fate.cancelled);
+      EXPECT_EQ(rank_.Cancel(id), !fate.ended && !fate.cancelled);
+      for (const engine::KvEvent& event : rank_.command().events) {
+        listener_.Hear(event);
+      }
+      rank_.command().Clear();
       fate.cancelled = !fate.ended;
     }
   }

@@ -50,6 +50,9 @@ class TestRank {
     scheduler_->RunPass(output_);
     return output_;
   }
+  bool Cancel(RequestId id) { return scheduler_->Cancel(id, command_); }
+  /// What cancels changed.
+  [[nodiscard]] CommandOutput& command() { return command_; }
   [[nodiscard]] engine::Load load() const { return scheduler_->load(); }
 
  private:
@@ -68,6 +71,7 @@ class TestRank {
   SchedulerConfig config_;
   std::unique_ptr<RankScheduler> scheduler_;
   PassOutput output_;
+  CommandOutput command_;
 };
 
 }  // namespace understudy::mocker

@@ -71,10 +71,10 @@ TEST(Scheduler, CancelFreesSlotAndBlocksAtOnce) {
   rank.scheduler().Submit(MakeRequest(2, 50, 10, 1));
   rank.Pass();
   EXPECT_EQ(rank.load().blocks_active, 3U);
-  EXPECT_TRUE(rank.scheduler().Cancel(RequestId{1}));
+  EXPECT_TRUE(rank.Cancel(RequestId{1}));
   EXPECT_EQ(rank.load().blocks_active, 0U);
   EXPECT_EQ(rank.load().requests_running, 0U);
-  EXPECT_FALSE(rank.scheduler().Cancel(RequestId{1})) << "gone";
+  EXPECT_FALSE(rank.Cancel(RequestId{1})) << "gone";
   const PassOutput& pass = rank.Pass();
   ASSERT_EQ(pass.outputs.size(), 1U);
   EXPECT_EQ(pass.outputs[0].id, RequestId{2});
@@ -88,7 +88,7 @@ TEST(Scheduler, StrictReferenceOnlyDropsTheOutputOfACancelledRequest) {
   TestRank rank(config);
   rank.scheduler().Submit(MakeRequest(1, 0, 10, 5));
   rank.Pass();
-  EXPECT_TRUE(rank.scheduler().Cancel(RequestId{1}));
+  EXPECT_TRUE(rank.Cancel(RequestId{1}));
   for (int pass = 0; pass < 4; ++pass) {
     EXPECT_TRUE(rank.scheduler().HasWork());
     const PassOutput& output = rank.Pass();
@@ -107,7 +107,7 @@ TEST(Scheduler, CancelOfAWaitingRequestMakesRoomForOneMore) {
   }
   rank.Pass();
   EXPECT_EQ(rank.scheduler().unadmitted(), 2U);
-  EXPECT_TRUE(rank.scheduler().Cancel(RequestId{2}));
+  EXPECT_TRUE(rank.Cancel(RequestId{2}));
   EXPECT_EQ(rank.scheduler().unadmitted(), 1U);
   EXPECT_EQ(rank.scheduler().CheckConsistency(), "");
 }
@@ -116,7 +116,7 @@ TEST(Scheduler, ManySubmitsAndCancelsWithoutAPassReuseTheirEntries) {
   TestRank rank(SmallRank());
   for (std::uint64_t id = 0; id < 100000; ++id) {
     rank.scheduler().Submit(MakeRequest(id, 0, 4, 5));
-    EXPECT_TRUE(rank.scheduler().Cancel(RequestId{id}));
+    EXPECT_TRUE(rank.Cancel(RequestId{id}));
   }
   EXPECT_FALSE(rank.scheduler().HasWork());
   EXPECT_EQ(rank.scheduler().CheckConsistency(), "");

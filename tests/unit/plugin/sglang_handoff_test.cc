@@ -78,17 +78,14 @@ TEST_F(SglangHandoffTest, CancelFreesASourceInEveryState) {
   TestRank rank(Config(WorkerType::kPrefill));
   rank.any().SubmitSource(MakeRequest(1, 0, 10, 1));
   EXPECT_FALSE(rank.any().ReleaseSource(RequestId{1}, command_)) << "it has not even begun";
-  EXPECT_TRUE(rank.any().Cancel(RequestId{1}));
+  EXPECT_TRUE(rank.Cancel(RequestId{1}));
   ExpectBlocks(rank, 0, 0);
   rank.any().SubmitSource(MakeRequest(2, 0, 11, 1));
   rank.Pass();
-  EXPECT_TRUE(rank.any().Cancel(RequestId{2}));
+  EXPECT_TRUE(rank.Cancel(RequestId{2}));
   ExpectBlocks(rank, 0, 3);
 
-  ASSERT_TRUE(rank.any().HasWork()) << "the event of the last page is still to be told";
-  const PassOutput& pass = rank.Pass();
-  EXPECT_EQ(pass.events.size(), 1U);
-  EXPECT_EQ(pass.duration().count(), 0);
+  EXPECT_EQ(rank.command().events.size(), 1U) << "the last page is cached";
   EXPECT_FALSE(rank.any().HasWork());
 }
 

@@ -320,7 +320,7 @@ TEST_F(SglangSchedulerTest, CancelFreesSlotAndPagesAtOnce) {
   TestRank rank(config);
   rank.any().Submit(MakeRequest(1, 0, 20, 30));
   rank.Pass();
-  EXPECT_TRUE(rank.any().Cancel(RequestId{1})) << "after its first chunk";
+  EXPECT_TRUE(rank.Cancel(RequestId{1})) << "after its first chunk";
   ExpectBlocks(rank, 0, 2, 14);
   rank.any().Submit(MakeRequest(2, 100, 5, 30));
   rank.Pass();
@@ -328,13 +328,13 @@ TEST_F(SglangSchedulerTest, CancelFreesSlotAndPagesAtOnce) {
   rank.Pass();
   EXPECT_EQ(rank.load().requests_waiting, 1U);
 
-  EXPECT_TRUE(rank.any().Cancel(RequestId{2})) << "while it runs";
-  EXPECT_FALSE(rank.any().Cancel(RequestId{2}));
+  EXPECT_TRUE(rank.Cancel(RequestId{2})) << "while it runs";
+  EXPECT_FALSE(rank.Cancel(RequestId{2}));
   EXPECT_EQ(rank.load().requests_running, 0U);
   ExpectBlocks(rank, 0, 3, 13);
   EXPECT_EQ(rank.Pass().outputs.at(0).id, RequestId{3}) << "it has the slot";
   rank.any().Submit(MakeRequest(4, 0, 5, 1));
-  EXPECT_TRUE(rank.any().Cancel(RequestId{4})) << "before it began";
+  EXPECT_TRUE(rank.Cancel(RequestId{4})) << "before it began";
   EXPECT_FALSE(rank.any().HasWork());
   EXPECT_EQ(rank.any().unadmitted(), 0U);
 }
@@ -345,7 +345,7 @@ TEST_F(SglangSchedulerTest, StrictReferenceComputesACancelledRequestToItsEnd) {
   TestRank rank(config);
   rank.any().Submit(MakeRequest(1, 0, 4, 3));
   rank.Pass();
-  EXPECT_TRUE(rank.any().Cancel(RequestId{1}));
+  EXPECT_TRUE(rank.Cancel(RequestId{1}));
 
   EXPECT_TRUE(rank.Pass().outputs.empty());
   EXPECT_EQ(rank.load().requests_running, 1U);

@@ -39,14 +39,12 @@ struct SglangOptions {
 /// accept_rates[i], up to the first that is not. Source: dynamo-mocker 1.3.0 aic_nextn
 /// (engine.md 3.10).
 struct SpeculativeOptions {
-  std::vector<double> accept_rates;    ///< one per draft token, 1..5 of them, each in [0, 1]
-  std::uint64_t seed = 42;             ///< of the first rank of the first worker
-  std::uint32_t ranks_per_worker = 0;  ///< 0 = all ranks are one worker's
+  std::vector<double> accept_rates;  ///< one per draft token, 1..5 of them, each in [0, 1]
+  std::uint64_t seed = 42;           ///< of the first rank of the first worker
 
   /// Seed of a rank's draws: one more for each rank of a worker, and one more for each worker.
-  [[nodiscard]] std::uint64_t SeedOf(std::uint32_t rank) const {
-    return ranks_per_worker == 0 ? seed + rank
-                                 : seed + rank / ranks_per_worker + rank % ranks_per_worker;
+  [[nodiscard]] std::uint64_t SeedOf(std::uint32_t rank, std::uint32_t ranks_per_worker) const {
+    return seed + rank / ranks_per_worker + rank % ranks_per_worker;
   }
 };
 
@@ -56,6 +54,15 @@ struct ReasoningOptions {
   std::uint32_t start_token = 0;
   std::uint32_t end_token = 0;
   double thinking_ratio = 0.0;
+};
+
+/// A second place for the blocks of prompts, in the memory of the host; one for each rank, only for
+/// vLLM of release 1.6. Source: aisimulate-core 0.13.0 native_host_offload (engine-1.6.md 7).
+struct HostOffloadOptions {
+  std::uint64_t num_host_blocks = 0;
+  double d2h_bandwidth_gbps = 32.0;  ///< GB/s (1e9 bytes) from the device; 0 = unlimited
+  double h2d_bandwidth_gbps = 32.0;  ///< and to it
+  double latency_to_first_byte_ms = 0.0;
 };
 
 /// Bound of requests that a rank holds before their first admission.
@@ -71,6 +78,9 @@ struct MockerOptions {
   /// no limit.
   std::optional<std::uint64_t> max_model_len{};
   std::uint32_t rank_count = 1;
+  /// Data-parallel ranks of one worker: numbers k * ranks_per_worker and up. In 1.6 they share
+  /// passes. 0 = all are one worker's; else it divides rank_count.
+  std::uint32_t ranks_per_worker = 0;
   std::uint64_t num_gpu_blocks = 16384;  ///< per rank
   /// Tokens. Defaults per engine: vLLM 64, SGLang 1 (its page), TensorRT-LLM 32; at least 2 but for
   /// SGLang.
@@ -81,6 +91,10 @@ struct MockerOptions {
   std::optional<std::uint64_t> max_num_batched_tokens = 8192;
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
+  /// vLLM of 1.6 with several ranks: a busy rank begins new prompts only in every so-maniest pass.
+  std::uint32_t prefill_schedule_interval = 1;
+  /// SGLang of 1.6: passes without prompts after each one with some.
+  std::uint32_t prefill_decode_interval = 0;
   PreemptionMode preemption_mode = PreemptionMode::kLifo;
   WorkerType worker_type = WorkerType::kAggregated;
   /// Divides all times. 0 = no delay at all (in the reference, and with strict_reference: like 1).
@@ -100,6 +114,9 @@ struct MockerOptions {
   std::optional<std::uint64_t> kv_bytes_per_token{};
   std::optional<double> kv_transfer_bandwidth{};  ///< GB/s (1e9 bytes)
   TransferTiming kv_transfer_timing = TransferTiming::kFullPrompt;
+  /// None = no tier in the host's memory.
+  std::optional<HostOffloadOptions> host_offload{};
+  std::optional<std::uint64_t> kv_cache_bytes_per_token{};  ///< host_offload needs it
   /// Requests wait until it has passed since Start.
   std::chrono::duration<double> startup_time{0};
 
