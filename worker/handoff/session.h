@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -16,8 +17,10 @@ namespace understudy::worker {
 
 /// For a partner that does not come, and for the first word of the other side.
 inline constexpr Nanoseconds kRendezvousTimeout = std::chrono::seconds(30);
-/// A modelled transfer is never waited for longer, whatever it is said to take.
-inline constexpr double kTransferDelayMsMax = 1e12;
+/// A modelled transfer is never waited for longer, whatever it is said to take: a day.
+inline constexpr double kTransferDelayMsMax = 24.0 * 3600.0 * 1000.0;
+/// A destination rounds a prompt up to its blocks; one that says more than this beyond it lies.
+inline constexpr std::uint64_t kBlockTokensMax = 65536;
 
 /// Where sessions run.
 struct SessionPlace {

@@ -262,8 +262,8 @@ void SourceSession::OnAck(const transport::BootstrapActionAck& ack) {
 }
 
 void SourceSession::OnReserved(std::uint64_t tokens) {
-  missing_tokens_ = tokens;
-  if (!std::exchange(observed_reserved_, true)) {
+  if (!missing_tokens_) {  // said again it moves no deadline
+    missing_tokens_ = tokens;
     Observe(HandoffStep::kDestinationReserved);
   }
   if (timing_ && timing_->mode == engine::TransferTiming::Mode::kDestinationMissing) {
@@ -294,6 +294,13 @@ void SourceSession::OnConnectionEnd(const Status& why) {
 void SourceSession::ExtendDeadline() {
   const auto known = KnownDelayMs(*timing_, missing_tokens_);
   if (!known) {
+    return;
+  }
+  if (timing_->mode == engine::TransferTiming::Mode::kDestinationMissing &&
+      *missing_tokens_ > timing_->full_prompt_tokens &&
+      *missing_tokens_ - timing_->full_prompt_tokens > kBlockTokensMax) {
+    GiveUp("destination reserved " + std::to_string(*missing_tokens_) + " tokens for a prompt of " +
+           std::to_string(timing_->full_prompt_tokens));
     return;
   }
   if (const Status valid = mocker::handoff::ValidateDelay(*known); !valid) {

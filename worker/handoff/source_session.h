@@ -110,7 +110,6 @@ class SourceSession {
   std::optional<std::uint64_t> missing_tokens_;
   bool observed_held_ = false;
   bool observed_accepted_ = false;
-  bool observed_reserved_ = false;
   std::string failure_;
   bool source_cleaned_ = false;
   bool destination_told_ = false;
