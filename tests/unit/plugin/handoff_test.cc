@@ -27,7 +27,7 @@ class HandoffTest : public ::testing::Test {
   CommandOutput command_;
 };
 
-TEST_F(HandoffTest, SourceKeepsItsBlocksButNotItsSlotUntilItIsReleased) {
+TEST_F(HandoffTest, M203_SourceKeepsItsBlocksButNotItsSlotUntilItIsReleased) {
   TestRank rank(Config(WorkerType::kPrefill));
   rank.any().SubmitSource(MakeRequest(1, 0, 10, 1));
 
@@ -59,7 +59,8 @@ TEST_F(HandoffTest, CancelFreesASourceInEveryState) {
   ExpectBlocks(rank, 0, 2);
 }
 
-TEST_F(HandoffTest, DestinationGetsRoomForWhatItHasNotCachedAndTellsNobodyBeforeThePromptArrives) {
+TEST_F(HandoffTest,
+       M197_M198_DestinationGetsRoomForWhatItHasNotCachedAndTellsNobodyBeforeThePromptArrives) {
   TestRank rank(Config(WorkerType::kDecode));
   rank.any().Submit(MakeRequest(1, 0, 8, 1));  // leaves two cached blocks
   rank.Pass();
@@ -92,7 +93,7 @@ TEST_F(HandoffTest, DestinationGetsRoomForWhatItHasNotCachedAndTellsNobodyBefore
   EXPECT_EQ(rank.any().blocks().used, 0U);
 }
 
-TEST_F(HandoffTest, BlocksThatAppearedMeanwhileAreSharedWhenThePromptArrives) {
+TEST_F(HandoffTest, M197_BlocksThatAppearedMeanwhileAreSharedWhenThePromptArrives) {
   TestRank rank(Config(WorkerType::kAggregated));
   ASSERT_TRUE(rank.any().ReserveDestination(MakeRequest(1, 0, 12, 2), false, command_).has_value());
   rank.any().Submit(MakeRequest(2, 0, 8, 8));  // computes the first two blocks itself
@@ -108,7 +109,7 @@ TEST_F(HandoffTest, BlocksThatAppearedMeanwhileAreSharedWhenThePromptArrives) {
   EXPECT_EQ(rank.any().CheckConsistency(), "");
 }
 
-TEST_F(HandoffTest, NoNewRequestOvertakesADestinationThatWaitsForRoom) {
+TEST_F(HandoffTest, M201_NoNewRequestOvertakesADestinationThatWaitsForRoom) {
   TestRank rank(Config(WorkerType::kAggregated));
   rank.any().Submit(MakeRequest(1, 0, 40, 12));  // 10 of 16 blocks
   rank.Pass();

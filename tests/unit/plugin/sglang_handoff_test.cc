@@ -52,7 +52,7 @@ class SglangHandoffTest : public ::testing::Test {
   CommandOutput command_;
 };
 
-TEST_F(SglangHandoffTest, SourceKeepsItsPagesButNotItsSlotUntilItIsReleased) {
+TEST_F(SglangHandoffTest, M203_SourceKeepsItsPagesButNotItsSlotUntilItIsReleased) {
   TestRank rank(Config(WorkerType::kPrefill));
   rank.any().SubmitSource(MakeRequest(1, 0, 11, 1));
 
@@ -89,7 +89,7 @@ TEST_F(SglangHandoffTest, CancelFreesASourceInEveryState) {
   EXPECT_FALSE(rank.any().HasWork());
 }
 
-TEST_F(SglangHandoffTest, DestinationGetsRoomForThePagesItHasNotCached) {
+TEST_F(SglangHandoffTest, M198_DestinationGetsRoomForThePagesItHasNotCached) {
   SchedulerConfig config = Config(WorkerType::kDecode);
   config.block_size = 16;
   TestRank rank(config);
@@ -166,7 +166,7 @@ TEST_F(SglangHandoffTest, WhatWasSetAsideBeyondThePromptIsFreeWhenItArrives) {
   EXPECT_EQ(rank.any().CheckConsistency(), "");
 }
 
-TEST_F(SglangHandoffTest, DestinationsAreReservedInOrderOneAtATimeWhenRoomHasCome) {
+TEST_F(SglangHandoffTest, M201_DestinationsAreReservedInOrderOneAtATimeWhenRoomHasCome) {
   TestRank rank(Config(WorkerType::kDecode, 4));
   Reserve(rank, MakeRequest(1, 0, 16, 2));
   Reserve(rank, MakeRequest(2, 100, 4, 1));
@@ -245,7 +245,7 @@ TEST_F(SglangHandoffTest, WaitingForRoomIsNoDeadEnd) {
   EXPECT_EQ(rank.Pass().outputs.at(0).id, RequestId{2});
 }
 
-TEST_F(SglangHandoffTest, RefusesAPromptBeyondThePool) {
+TEST_F(SglangHandoffTest, M196_RefusesAPromptBeyondThePool) {
   TestRank rank(Config(WorkerType::kDecode, 4));
   const Status status = rank.any().ReserveDestination(MakeRequest(1, 0, 17, 1), false, command_);
 

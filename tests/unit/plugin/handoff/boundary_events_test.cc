@@ -50,7 +50,7 @@ TEST_F(BoundaryEvents, WhatIsInLineIsStillReceivedAfterTheEnd) {
   EXPECT_TRUE(listener.ended);
 }
 
-TEST_F(BoundaryEvents, AConsumerWhoDoesNotReadHoldsUpTheOthers) {
+TEST_F(BoundaryEvents, P11_AConsumerWhoDoesNotReadHoldsUpTheOthers) {
   auto slow = Register();
   auto other = Register(kOther);
   Listener listener;
@@ -94,7 +94,7 @@ TEST_F(BoundaryEvents, M242_ARegistrationWithoutReceiverIsGone) {
   EXPECT_EQ(boundary_->counts().events_dropped_total, 1U);
 }
 
-TEST_F(BoundaryEvents, P6ANewRegistrationHearsOnlyWhatIsSaidAfterIt) {
+TEST_F(BoundaryEvents, P6_ANewRegistrationHearsOnlyWhatIsSaidAfterIt) {
   auto first = Register();
   Reserved(1);
   first.events.reset();

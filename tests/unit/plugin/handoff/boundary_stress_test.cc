@@ -1,6 +1,6 @@
 // Properties P1 to P12 of live hand-off control (row M-258): many threads ask in random order while
-// a rank on a thread of its own answers late. The parameter that gtest prints is the seed. Built
-// with the thread sanitizer this also proves the crossings.
+// a rank on a thread of its own answers late. A failure names the seed to run again. Built with the
+// thread sanitizer this also proves the crossings.
 #include "plugin/mocker/handoff/live_boundary.h"
 #include "tests/fakes/loop_thread.h"
 #include "tests/unit/plugin/handoff/live_rig.h"
@@ -304,19 +304,16 @@ class Chaos {
   ThreadedRank rank_;
 };
 
-class BoundaryStress : public ::testing::TestWithParam<std::uint32_t> {};
-
-TEST_P(BoundaryStress, M258_AnyInterleavingKeepsTheProperties) {
+/// One interleaving on a loop of its own.
+void RunChaos(std::uint32_t seed, int steps) {
   constexpr int kActors = 3;
-  constexpr int kSteps = 400;
-  const std::uint32_t seed = GetParam();
   fakes::LoopThread thread;
   auto chaos = thread.Do([&] { return std::make_unique<Chaos>(thread, seed); });
   std::vector<std::thread> actors;
   for (int actor = 0; actor < kActors; ++actor) {
     actors.emplace_back([&, actor] {
       std::mt19937 random(seed * 7 + static_cast<std::uint32_t>(actor));
-      for (int step = 0; step < kSteps; ++step) {
+      for (int step = 0; step < steps; ++step) {
         const auto number = static_cast<std::uint32_t>(random());
         if (random() % 16 == 0) {  // now and then in step with the loop
           thread.Do([&, number] {
@@ -364,9 +361,25 @@ TEST_P(BoundaryStress, M258_AnyInterleavingKeepsTheProperties) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, BoundaryStress, ::testing::Range(0U, 40U));
+TEST(BoundaryStress, M258_AnyInterleavingKeepsTheProperties) {
+  constexpr std::uint32_t kRuns = 2000;
+  constexpr int kSteps = 40;
+  for (std::uint32_t seed = 0; seed < kRuns; ++seed) {
+    RunChaos(seed, kSteps);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+  }
+}
 
-TEST(BoundaryThreads, P1OfManyThreadsThatRegisterOneIdOneSucceeds) {
+TEST(BoundaryStress, M258_LongInterleavingsKeepTheProperties) {
+  constexpr std::uint32_t kRuns = 40;
+  constexpr int kSteps = 400;
+  for (std::uint32_t seed = 0; seed < kRuns; ++seed) {
+    RunChaos(seed, kSteps);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(BoundaryThreads, P1_OfManyThreadsThatRegisterOneIdOneSucceeds) {
   LiveRig rig(RigOptions(WorkerType::kPrefill, 100.0));
   constexpr int kThreads = 8;
   std::vector<engine::HandoffRegistration> won;  // on the loop
@@ -491,7 +504,7 @@ TEST_P(EngineStress, EveryHandoffEndsAndNoBlockStaysInUse) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, EngineStress, ::testing::Range(0U, 8U));
 
-TEST(BoundaryThreads, P7StoppingTheEngineEndsEverythingWithCommandsUnderWay) {
+TEST(BoundaryThreads, P7_StoppingTheEngineEndsEverythingWithCommandsUnderWay) {
   for (int round = 0; round < 10; ++round) {
     LiveRig rig(RigOptions(WorkerType::kDecode, 1.0));
     std::vector<engine::HandoffRegistration> registrations;

@@ -286,7 +286,7 @@ TEST_F(RankHandoffs, M203_AnIdCanBeUsedAgainAfterItWasReleased) {
       << "at once: the prompt is cached";
 }
 
-TEST_F(RankHandoffs, ASourceThatIsReleasedTooEarlyRunsOnAsAnOrdinaryRequest) {
+TEST_F(RankHandoffs, M203_ASourceThatIsReleasedTooEarlyRunsOnAsAnOrdinaryRequest) {
   Make(WorkerType::kPrefill);
   Do(Kind::kSubmitPrefill, 1, 7, 8, 1);
   Do(Kind::kReleaseSource, 2, 7);
@@ -318,6 +318,35 @@ TEST_F(RankHandoffs, M201_ReservationsAreFirstComeFirstServed) {
   Do(Kind::kCancelDestination, 3, 7);
   Turn();
   EXPECT_EQ(TurnAtDeadline(), (Words{"token 1", "answer 3 applied", "reserved 4", "load"}));
+}
+
+TEST_F(RankHandoffs, M202_ReservationsCancelledInTheMiddleOfTheLineLeaveNothing) {
+  constexpr std::uint64_t kMany = 40;
+  Make(WorkerType::kDecode, 4);
+  for (std::uint64_t id = 1; id <= kMany; ++id) {  // each needs the whole pool
+    Do(Kind::kReserveDestination, id, id, 16, 1);
+  }
+  Turn();
+  for (std::uint64_t id = 2; id <= kMany; ++id) {
+    if (id % 4 != 0) {
+      Do(Kind::kCancelDestination, 100 + id, id);
+    }
+  }
+  for (const std::string& word : Turn()) {
+    EXPECT_TRUE(word.ends_with(" applied") || word == "load") << word;
+  }
+  EXPECT_EQ(BoundTaken(), kMany / 4 + 1) << "the first, and every fourth";
+  for (std::uint64_t id = 4; id <= kMany; id += 4) {
+    Do(Kind::kCancelDestination, 200 + id, id == 4 ? 1 : id - 4);
+    const Words words = Turn();
+    ASSERT_EQ(words.size(), 3U);
+    EXPECT_EQ(words[1], "reserved 16");
+    Do(Kind::kReserveDestination, 300 + id, id, 16, 1);
+    EXPECT_EQ(Turn()[0],
+              "answer " + std::to_string(300 + id) + " destination handoff " +
+                  DebugText(engine::HandoffId{{0, id}}) + " is already active")
+        << "it is the one that has room now";
+  }
 }
 
 TEST_F(RankHandoffs, RoomThatAnOrdinaryCancellationFreesIsGivenToTheFirstInLine) {
