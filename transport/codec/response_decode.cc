@@ -217,6 +217,7 @@ Result<ResponseFrame> DecodeResponseFrame(PayloadCodec codec, const TwoPartView&
   }
   constexpr std::size_t kNestingMax = DecodeLimits{}.nesting_max;
   ResponseFrame out;
+  out.body = frame.body;
   if (!frame.header.empty()) {
     auto header = ParseJson(frame.header, kNestingMax);
     Problem problem;

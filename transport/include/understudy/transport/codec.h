@@ -138,7 +138,8 @@ struct ResponseFrame {
   std::vector<std::uint32_t> token_ids;  ///< kItem
   std::optional<std::string> finish_reason;
   std::optional<Usage> usage;
-  std::string error;  ///< text of kErrorPrologue, kErrorItem, or of finish_reason {"error"}
+  std::string error;      ///< text of kErrorPrologue, kErrorItem, or of finish_reason {"error"}
+  std::string_view body;  ///< as it came, for items of other endpoints than `generate`
 };
 [[nodiscard]] Result<ResponseFrame> DecodeResponseFrame(PayloadCodec codec,
                                                         const TwoPartView& frame);
