@@ -15,12 +15,23 @@ constexpr std::string_view kTarget = "worker.kv_relay";
 constexpr std::size_t kArrayBytes = 8;
 constexpr std::size_t kKeepCapacityBytes = 64U << 10U;
 
+RouterEvent::Kind KindOf(engine::KvEvent::Kind kind) {
+  switch (kind) {
+    case engine::KvEvent::Kind::kStored:
+      return RouterEvent::Kind::kStored;
+    case engine::KvEvent::Kind::kRemoved:
+      return RouterEvent::Kind::kRemoved;
+    case engine::KvEvent::Kind::kCleared:
+      break;
+  }
+  return RouterEvent::Kind::kCleared;
+}
+
 /// Message at the border: engine::KvEvent -> RouterEvent.
 RouterEvent FromEngine(engine::KvEvent&& event) {
   RouterEvent out;
   out.event_id = event.event_id;
-  out.kind = event.kind == engine::KvEvent::Kind::kStored ? RouterEvent::Kind::kStored
-                                                          : RouterEvent::Kind::kRemoved;
+  out.kind = KindOf(event.kind);
   out.parent = event.parent;
   out.blocks.reserve(event.blocks.size());
   for (const engine::KvBlock& block : event.blocks) {

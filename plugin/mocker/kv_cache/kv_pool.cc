@@ -132,6 +132,14 @@ void KvPool::ReturnSlot(std::uint32_t slot) {
   --active_;
 }
 
+engine::KvEvent KvPool::NewEvent(engine::KvEvent::Kind kind) {
+  engine::KvEvent event;
+  event.rank = options_.rank;
+  event.event_id = next_event_id_++;
+  event.kind = kind;
+  return event;
+}
+
 void KvPool::LogStored(std::span<const LogicalBlock> blocks,
                        std::size_t from,
                        std::size_t to,
@@ -139,10 +147,7 @@ void KvPool::LogStored(std::span<const LogicalBlock> blocks,
   if (from >= to || !options_.events) {
     return;
   }
-  engine::KvEvent event;
-  event.rank = options_.rank;
-  event.event_id = next_event_id_++;
-  event.kind = engine::KvEvent::Kind::kStored;
+  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kStored);
   if (from > 0) {
     event.parent = blocks[from - 1].hash;
   }
@@ -157,15 +162,28 @@ void KvPool::LogRemoved(EventLog& log) {
   if (evicted_.empty() || !options_.events) {
     return;
   }
-  engine::KvEvent event;
-  event.rank = options_.rank;
-  event.event_id = next_event_id_++;
-  event.kind = engine::KvEvent::Kind::kRemoved;
+  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kRemoved);
   event.blocks.reserve(evicted_.size());
   for (const BlockHash hash : evicted_) {
     event.blocks.push_back({hash, TokensHash{}});
   }
   log.push_back(std::move(event));
+}
+
+std::uint64_t KvPool::ClearCached(EventLog& log) {
+  evicted_.clear();
+  const std::uint64_t cleared = cached_;
+  for (; cached_ > 0; --cached_) {
+    const std::uint32_t slot = Evict(evicted_);
+    slots_[slot] = Slot{};
+    free_slots_.push_back(slot);
+  }
+  if (active_ > 0) {
+    LogRemoved(log);
+  } else if (options_.events) {
+    log.push_back(NewEvent(engine::KvEvent::Kind::kCleared));
+  }
+  return cleared;
 }
 
 std::string KvPool::CheckConsistency() const {

@@ -91,6 +91,10 @@ class KvPool {
   /// request are released last to first.
   void Release(LogicalBlock& block);
 
+  /// Makes all cached slots free; their number. Event: cleared when no slot is active, else
+  /// removed.
+  std::uint64_t ClearCached(EventLog& log);
+
   /// Walks everything; empty if all is consistent, else what is wrong. For tests.
   [[nodiscard]] std::string CheckConsistency() const;
 
@@ -166,6 +170,7 @@ class KvPool {
                  std::size_t to,
                  EventLog& log);
   void LogRemoved(EventLog& log);
+  [[nodiscard]] engine::KvEvent NewEvent(engine::KvEvent::Kind kind);
 
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> spare_;

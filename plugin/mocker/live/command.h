@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugin/mocker/handoff/command.h"
+#include "plugin/mocker/live/gather.h"
 #include "understudy/engine/types.h"
 
 #include <chrono>
@@ -48,8 +49,29 @@ struct DumpCommand {
   std::shared_ptr<DumpCollector> reply;  ///< shared: the asker may have given up waiting
 };
 
+struct RankRange {
+  RankIndex first{};
+  std::uint32_t count = 0;
+  [[nodiscard]] bool Holds(RankIndex rank) const {
+    return rank >= first && Value(rank) - Value(first) < count;
+  }
+};
+struct ReadCommand {
+  RankRange ranks;
+  std::shared_ptr<Gather<engine::RankStatus>> reply;
+};
+struct ClearCommand {
+  RankRange ranks;
+  engine::InUse in_use = engine::InUse::kKeep;
+  std::shared_ptr<Gather<engine::CacheCleared>> reply;
+};
+
 /// A hand-off's command is kept elsewhere: it is rare, and would make all the others larger.
-using Command =
-    std::variant<engine::Request, CancelCommand, DumpCommand, std::unique_ptr<handoff::Command>>;
+using Command = std::variant<engine::Request,
+                             CancelCommand,
+                             DumpCommand,
+                             ReadCommand,
+                             ClearCommand,
+                             std::unique_ptr<handoff::Command>>;
 
 }  // namespace understudy::mocker

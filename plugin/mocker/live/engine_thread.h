@@ -48,6 +48,8 @@ class EngineThread {
     }
   }
   bool Push(CancelCommand cancel) { return mailbox_.PushReserved(Command(cancel)); }
+  bool Push(ReadCommand read) { return mailbox_.PushReserved(Command(std::move(read))); }
+  bool Push(ClearCommand clear) { return mailbox_.PushReserved(Command(std::move(clear))); }
   bool Push(DumpCommand dump) { return mailbox_.PushReserved(Command(std::move(dump))); }
   /// What brings a request is as bounded as requests are, the rest relieves the rank.
   [[nodiscard]] bool Push(std::unique_ptr<handoff::Command> command) {

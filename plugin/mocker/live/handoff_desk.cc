@@ -1,5 +1,6 @@
 #include "plugin/mocker/live/handoff_desk.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -47,6 +48,13 @@ void HandoffDesk::Remove(RankIndex rank, RequestId request) {
     by_id_.erase({rank, it->second.end, it->second.handoff});
   }
   by_request_.erase(it);
+}
+
+std::size_t HandoffDesk::RequestsOf(RankIndex rank) const {
+  return static_cast<std::size_t>(
+      std::count_if(by_request_.begin(), by_request_.end(), [&](const auto& entry) {
+        return entry.first.rank == rank;
+      }));
 }
 
 bool HandoffDesk::Park(std::unique_ptr<handoff::Command>& command) {

@@ -45,6 +45,7 @@ class HandoffDesk {
   [[nodiscard]] bool Park(std::unique_ptr<handoff::Command>& command);
   [[nodiscard]] std::vector<std::unique_ptr<handoff::Command>> TakeParked(RankIndex rank);
 
+  [[nodiscard]] std::size_t RequestsOf(RankIndex rank) const;
   [[nodiscard]] bool empty() const { return by_request_.empty() && parked_.empty(); }
   [[nodiscard]] std::size_t size() const { return by_request_.size(); }
 

@@ -67,6 +67,19 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
                                                  std::move(post));
     return handoffs_.get();
   }
+  void ReadRanks(RankIndex first,
+                 std::uint32_t count,
+                 std::function<void(std::vector<engine::RankStatus>)> done) override {
+    AskAll(
+        ReadCommand{{first, count}, std::make_shared<Gather<engine::RankStatus>>(std::move(done))});
+  }
+  void ClearCache(RankIndex first,
+                  std::uint32_t count,
+                  engine::InUse in_use,
+                  std::function<void(std::vector<engine::CacheCleared>)> done) override {
+    AskAll(ClearCommand{
+        {first, count}, in_use, std::make_shared<Gather<engine::CacheCleared>>(std::move(done))});
+  }
   [[nodiscard]] std::string DumpState() override;
   void Stop() override;
 
@@ -75,6 +88,14 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
   [[nodiscard]] Status Send(handoff::Command command) override;
   void CancelRequest(RequestId id, RankIndex rank) override { Cancel(id, rank); }
 
+  template <class Question>
+  void AskAll(const Question& question) {
+    if (Running()) {
+      for (auto& thread : threads_) {
+        thread->Push(question);
+      }
+    }
+  }
   [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) {
     return *threads_[Value(rank) % threads_.size()];
   }

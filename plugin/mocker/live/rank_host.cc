@@ -79,6 +79,10 @@ void RankHost::Apply(Command command) {
     }
   } else if (auto* of_handoff = std::get_if<std::unique_ptr<handoff::Command>>(&command)) {
     ApplyHandoff(std::move(*of_handoff));
+  } else if (const auto* read = std::get_if<ReadCommand>(&command)) {
+    ApplyRead(*read);
+  } else if (const auto* clear = std::get_if<ClearCommand>(&command)) {
+    ApplyClear(*clear);
   } else {
     std::get<DumpCommand>(command).reply->Add(Dump());
   }
@@ -177,6 +181,9 @@ void RankHost::EndPass(Rank& rank, TimePoint now) {
   if (desk_ && !desk_->empty()) {
     EndPassOfHandoffs(rank, *pass);
   }
+  if (!parked_clears_.empty()) {
+    EndPassOfClears(rank);
+  }
   UpdateLoad(rank);
   if (outputs_.size() < kOutputsKeptMax && pass->outputs.capacity() <= kOutputCapacityKept) {
     outputs_.push_back(std::move(pass));
@@ -217,6 +224,7 @@ void RankHost::Flush() {
   if (!events_.empty()) {
     sink_->OnKvEvents(std::exchange(events_, {}));
   }
+  answered_.clear();
   if (batch_.loads.empty() && batch_.handoffs.empty()) {
     return;  // every pass and every command that changed something has left one of them
   }

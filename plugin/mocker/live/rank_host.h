@@ -26,6 +26,8 @@ inline constexpr Nanoseconds kCatchUpMax = std::chrono::milliseconds(100);
 inline constexpr std::uint32_t kFlushRounds = 32;
 inline constexpr std::size_t kFlushOutputs = 16384;
 inline constexpr Nanoseconds kFlushDelay = std::chrono::milliseconds(2);
+/// Clears of a host that wait for the end of a pass; further ones are refused.
+inline constexpr std::size_t kParkedClearsMax = 4096;
 /// Outputs and blocks of events handed over but not yet dealt with, per engine thread; beyond it no
 /// pass starts.
 inline constexpr std::int64_t kInFlightMax = 131072;
@@ -97,6 +99,12 @@ class RankHost {
   void UpdateLoad(Rank& rank);
   [[nodiscard]] std::unique_ptr<PassOutput> NewOutput();
 
+  // inspection.cc
+  void ApplyRead(const ReadCommand& read);
+  void ApplyClear(const ClearCommand& clear);
+  void EndPassOfClears(Rank& rank);
+  void ClearCache(Rank& rank, const ClearCommand& clear);
+
   // rank_handoffs.cc
   void ApplyHandoff(std::unique_ptr<handoff::Command> command);
   void Execute(Rank& rank, handoff::Command& command, bool in_pass);
@@ -135,6 +143,9 @@ class RankHost {
   std::optional<TimePoint> unflushed_since_;
   std::unique_ptr<HandoffDesk> desk_;  ///< from the first command of a hand-off on
   CommandOutput command_output_;
+  std::vector<ClearCommand> parked_clears_;  ///< of one rank each
+  /// Let go when the events that go with it have been handed over.
+  std::vector<std::shared_ptr<const void>> answered_;
   std::size_t outputs_last_ = 0;  ///< size of the batch before: room made for the next one
   /// Shared with the batches under way, which may outlive this object.
   std::shared_ptr<std::atomic<std::int64_t>> in_flight_ =

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace understudy::mocker {
@@ -51,6 +52,10 @@ class RankScheduler {
   virtual void ComputePass(const PassStart& start, PassOutput& output) = 0;
   /// To follow each ComputePass, when it is known what the others did.
   virtual void SettlePass(const SharedPass& pass) = 0;
+
+  /// Forgets the cached blocks that no request uses; their number, or none with kRefuse (see
+  /// there). Not during the modelled time of a pass.
+  virtual std::optional<std::uint64_t> ClearCache(engine::InUse in_use, CommandOutput& output) = 0;
 
   [[nodiscard]] virtual engine::Load load() const = 0;
 

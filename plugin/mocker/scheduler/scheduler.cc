@@ -50,6 +50,13 @@ Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
   }
 }
 
+std::optional<std::uint64_t> Scheduler::ClearCache(engine::InUse in_use, CommandOutput& output) {
+  if (in_use == engine::InUse::kRefuse && pool_->active() > 0) {
+    return std::nullopt;
+  }
+  return pool_->ClearCached(output.events);
+}
+
 void Scheduler::ComputePass(const PassStart& start, PassOutput& output) {
   output.Clear();
   output.events_at_end = config_.semantics.events_at_end;

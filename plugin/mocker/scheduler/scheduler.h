@@ -31,6 +31,7 @@ class Scheduler final : public RankScheduler {
   [[nodiscard]] bool HasWork() const override { return running_count_ > 0 || !waiting_.empty(); }
   void ComputePass(const PassStart& start, PassOutput& output) override;
   void SettlePass(const SharedPass& pass) override;
+  std::optional<std::uint64_t> ClearCache(engine::InUse in_use, CommandOutput& output) override;
   [[nodiscard]] engine::Load load() const override;
   [[nodiscard]] BlockCounts blocks() const override {
     return {pool_->active(), pool_->cached(), pool_->free(), pool_->total()};

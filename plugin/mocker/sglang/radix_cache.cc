@@ -14,6 +14,23 @@ RadixCache::RadixCache(const Options& options)
       tree_(copies_, options.paged) {}
 
 void RadixCache::MakeRoom(std::uint64_t tokens, EventLog& log) {
+  EvictUntil(tokens);
+  LogRemoved(log);
+}
+
+std::uint64_t RadixCache::ClearCached(EventLog& log) {
+  const std::uint64_t before = tree_.pages();
+  EvictUntil(total_tokens_);
+  if (copies_.size() > 0) {
+    LogRemoved(log);
+  } else if (options_.events) {
+    removed_.clear();
+    log.push_back(NewEvent(engine::KvEvent::Kind::kCleared));
+  }
+  return before - tree_.pages();
+}
+
+void RadixCache::EvictUntil(std::uint64_t tokens) {
   while (free_tokens_ < tokens) {
     const std::uint64_t missing =
         (tokens - free_tokens_ + options_.page_size - 1) / options_.page_size;
@@ -31,7 +48,6 @@ void RadixCache::MakeRoom(std::uint64_t tokens, EventLog& log) {
       copy = next;
     }
   }
-  LogRemoved(log);
 }
 
 void RadixCache::Take(std::uint64_t tokens) {
@@ -51,10 +67,7 @@ void RadixCache::Register(std::span<Page> pages, std::size_t from, EventLog& log
   if (first_new == pages.size()) {
     return;  // all known, or no events
   }
-  engine::KvEvent event;
-  event.rank = options_.rank;
-  event.event_id = next_event_id_++;
-  event.kind = engine::KvEvent::Kind::kStored;
+  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kStored);
   if (first_new > 0) {
     event.parent = pages[first_new - 1].hash;
   }
@@ -89,14 +102,19 @@ void RadixCache::Drop(std::span<Page> pages, EventLog& log) {
   LogRemoved(log);
 }
 
+engine::KvEvent RadixCache::NewEvent(engine::KvEvent::Kind kind) {
+  engine::KvEvent event;
+  event.rank = options_.rank;
+  event.event_id = next_event_id_++;
+  event.kind = kind;
+  return event;
+}
+
 void RadixCache::LogRemoved(EventLog& log) {
   if (removed_.empty()) {
     return;
   }
-  engine::KvEvent event;
-  event.rank = options_.rank;
-  event.event_id = next_event_id_++;
-  event.kind = engine::KvEvent::Kind::kRemoved;
+  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kRemoved);
   event.blocks.reserve(removed_.size());
   for (const BlockHash hash : removed_) {
     event.blocks.push_back({hash, {}});

@@ -52,6 +52,9 @@ class RadixCache {
   /// Evicts until `tokens` are free or nothing is left to evict. Whole leaves of the tree, so it
   /// may be more; `paged`: not a page more.
   void MakeRoom(std::uint64_t tokens, EventLog& log);
+  /// Evicts all that may be evicted; the number of pages. Event: cleared when nobody has a page any
+  /// more, else removed.
+  std::uint64_t ClearCached(EventLog& log);
   /// `tokens` are free.
   void Take(std::uint64_t tokens);
   void Return(std::uint64_t tokens) { free_tokens_ += tokens; }
@@ -86,7 +89,9 @@ class RadixCache {
   [[nodiscard]] std::string CheckConsistency(std::span<const std::uint32_t> holders) const;
 
  private:
+  void EvictUntil(std::uint64_t tokens);
   void LogRemoved(EventLog& log);
+  [[nodiscard]] engine::KvEvent NewEvent(engine::KvEvent::Kind kind);
 
   const Options options_;
   const std::uint64_t total_tokens_;

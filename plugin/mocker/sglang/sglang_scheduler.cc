@@ -43,6 +43,15 @@ bool SglangScheduler::HasWork() const {
   return running_count_ > 0 || !waiting_.empty() || !prebuilt_.empty();
 }
 
+std::optional<std::uint64_t> SglangScheduler::ClearCache(engine::InUse in_use,
+                                                         CommandOutput& output) {
+  const bool requests = load().requests_running + load().requests_waiting + held_ > 0;
+  if (in_use == engine::InUse::kRefuse && requests) {
+    return std::nullopt;
+  }
+  return cache_.ClearCached(output.events);
+}
+
 void SglangScheduler::ComputePass(const PassStart& /*start*/, PassOutput& output) {
   output.Clear();
   output.events_at_end = true;

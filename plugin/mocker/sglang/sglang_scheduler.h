@@ -31,6 +31,7 @@ class SglangScheduler : public RankScheduler {
   [[nodiscard]] bool HasWork() const override;
   void ComputePass(const PassStart& start, PassOutput& output) override;
   void SettlePass(const SharedPass& pass) override;
+  std::optional<std::uint64_t> ClearCache(engine::InUse in_use, CommandOutput& output) override;
   /// `blocks_active` as in the original: whatever is not free, cached pages included, and the rest
   /// of every page in use. It may exceed the total, because free tokens of several pages in use can
   /// make up the next page until something is evicted for it.

@@ -6,6 +6,7 @@
 #include "understudy/engine/handoff.h"
 #include "understudy/engine/types.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -61,6 +62,23 @@ class Engine {
   /// `post` outlives the engine. Lives as long as the engine, which is destroyed on the thread that
   /// `post` reaches; Stop ends the hand-offs first.
   [[nodiscard]] virtual Handoffs* OpenHandoffs(Post /*post*/) { return nullptr; }
+
+  /// Any thread, does not block. `done` comes once, on any thread, from inside or later: the ranks
+  /// `first` .. `first + count - 1`, ordered, without those that the engine does not have or that
+  /// have stopped. Default: none.
+  virtual void ReadRanks(RankIndex /*first*/,
+                         std::uint32_t /*count*/,
+                         std::function<void(std::vector<RankStatus>)> done) {
+    done({});
+  }
+  /// As ReadRanks. Forgets the cached blocks that no request uses; a rank whose pass is under way
+  /// does it at the end of the pass. The events are handed over before `done`. Default: none.
+  virtual void ClearCache(RankIndex /*first*/,
+                          std::uint32_t /*count*/,
+                          InUse /*in_use*/,
+                          std::function<void(std::vector<CacheCleared>)> done) {
+    done({});
+  }
 
   /// A snapshot for people, as JSON text (ranks, queues, blocks). Any thread, may wait for a pass
   /// to end (bounded by 1 s).

@@ -98,14 +98,38 @@ struct KvBlock {
 };
 
 /// A change of a rank's prefix cache, in the order in which it happened. `event_id` counts from 0
-/// per rank.
+/// per rank. kCleared: all of it is gone; no blocks are named.
 struct KvEvent {
-  enum class Kind : std::uint8_t { kStored, kRemoved };
+  enum class Kind : std::uint8_t { kStored, kRemoved, kCleared };
   RankIndex rank{};
   std::uint64_t event_id = 0;
   Kind kind = Kind::kStored;
   std::optional<BlockHash> parent;  ///< kStored: the block before the first one
   std::vector<KvBlock> blocks;      ///< kRemoved: tokens_hash is not set
+};
+
+/// What is in a rank now; a pass under way counts as over.
+struct RankStatus {
+  RankIndex rank{};
+  std::uint32_t requests_running = 0;
+  std::uint32_t requests_waiting = 0;
+  std::uint64_t blocks_used = 0;  ///< by requests; shared ones count once
+  std::uint64_t blocks_cached = 0;
+  std::uint64_t blocks_total = 0;
+  std::uint64_t handoffs = 0;  ///< requests of hand-offs
+};
+
+/// What to do with a rank's cache while requests use some of it.
+enum class InUse : std::uint8_t {
+  kKeep,    ///< what they use stays
+  kRefuse,  ///< all stays, as in the real engines (vLLM: a block is in use; SGLang: a request is
+            ///< there)
+};
+struct CacheCleared {
+  RankIndex rank{};
+  std::uint64_t blocks_cleared = 0;
+  std::uint64_t blocks_in_use = 0;
+  bool refused = false;
 };
 
 /// All that one engine thread has to say since its last batch: one or more passes of one or more
