@@ -9,6 +9,7 @@
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "worker/config/release_profile.h"
+#include "worker/control/control_side.h"
 #include "worker/event_side/event_side.h"
 #include "worker/event_side/open_plane.h"
 #include "worker/kv_relay/query_server.h"
@@ -165,7 +166,7 @@ class App {
               metrics_->NatsMessagesDropped(requests_ ? requests_->messages_dropped() : 0);
               metrics_->KvEventsDoubtful(event_side_ ? event_side_->relay().doubtful() : 0);
               return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count()) +
-                     native_->Scrape();
+                     native_->Scrape() + (control_ ? control_->Scrape() : "");
             },
             [this] { return Uptime(); }));
     if (!served) {  // as the reference: the worker goes on without its status server
@@ -303,6 +304,7 @@ class App {
       path_->AddWorker(workers_[i].subject, i * config_.dp_size, probes_[i]);
     }
     ServeQueries();
+    ServeControl();
     if (auto running = engine_->Start(*path_); !running) {
       FailStart(running.error());
       return;
@@ -369,9 +371,22 @@ class App {
     }
   }
 
+  void ServeControl() {
+    const ControlSide::Parts parts{
+        *loop_, *ingress_, *engine_, *discovery_, *path_, config_, profile_, workers_};
+    control_ = std::make_unique<ControlSide>(parts, [this](std::size_t serving) {
+      health_.drained = serving == 0;
+      metrics_->Registered(health_.visible());
+    });
+    for (const auto& subject : control_->Subjects()) {
+      query_subscriptions_.push_back(Listen(subject));
+    }
+  }
+
   void Register() {
     auto registration = MakeRegistration(
         config_, profile_, card_, workers_, event_side_->ChannelRecords(), query_endpoints_);
+    control_->AddRecords(registration);
     instance_keys_ = registration.instance_keys;
     discovery_->Put(std::move(registration.records), [this](const Status& written) {
       if (shutdown_) {
@@ -384,6 +399,7 @@ class App {
       health_.registered = true;
       metrics_->Registered(true);
       event_side_->Start();
+      control_->Registered();
       Ready();
     });
   }
@@ -437,7 +453,7 @@ class App {
         break;
       case LeaseState::kRestored:
         health_.registered = !workers_.empty();
-        metrics_->Registered(health_.registered);
+        metrics_->Registered(health_.visible());
         Log(LogLevel::kInfo, kTarget, "lease restored, registered again", {{"reason", text}});
         break;
       case LeaseState::kHeld:
@@ -462,6 +478,9 @@ class App {
     Log(LogLevel::kInfo, kTarget, why);
     exit_code_ = exit_code;
     health_.draining = true;
+    if (control_) {
+      control_->Stopping();
+    }
     Shutdown::Parts parts;
     parts.discovery = discovery_.get();
     parts.requests = requests_.get();
@@ -527,6 +546,7 @@ class App {
   std::unique_ptr<Ingress> ingress_;
   std::unique_ptr<RequestPath> path_;
   std::unique_ptr<QueryServer> queries_;
+  std::unique_ptr<ControlSide> control_;
   std::vector<EndpointProbe*> probes_;
   std::vector<QueryEndpoint> query_endpoints_;
   std::vector<WorkerIdentity> workers_;

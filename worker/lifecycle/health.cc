@@ -9,8 +9,8 @@ transport::HttpResponse HealthReply(const HealthState& state,
                                     bool starting_ready,
                                     Nanoseconds uptime,
                                     bool live_only) {
-  const bool endpoint_ready = state.registered && state.engine_started && !state.draining;
-  const bool ready = endpoint_ready || (starting_ready && !state.draining);
+  const bool endpoint_ready = state.visible() && state.engine_started && !state.draining;
+  const bool ready = endpoint_ready || (starting_ready && !state.draining && !state.drained);
   nlohmann::ordered_json body;
   body["status"] = ready ? "ready" : "notready";
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(uptime);

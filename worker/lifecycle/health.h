@@ -14,11 +14,13 @@ namespace understudy::worker {
 struct HealthState {
   bool registered = false;      ///< every record is in discovery
   bool engine_started = false;  ///< startup_time has passed
-  bool draining = false;
+  bool draining = false;        ///< the process ends
+  bool drained = false;         ///< a controller took every worker of the process out of discovery
+  [[nodiscard]] bool visible() const { return registered && !drained; }
 };
 
-/// 200 while registered, started and not draining (or the starting status says ready before the
-/// first registration).
+/// 200 while registered, started and neither draining nor drained (or the starting status says
+/// ready before the first registration).
 [[nodiscard]] transport::HttpResponse HealthReply(const HealthState& state,
                                                   const std::string& endpoint,
                                                   bool starting_ready,

@@ -12,6 +12,7 @@ std::string StateDump(const DumpInput& input) {
   dump["registered"] = input.health.registered;
   dump["engine_started"] = input.health.engine_started;
   dump["draining"] = input.health.draining;
+  dump["drained"] = input.health.drained;
   dump["nats_connected"] = input.nats_connected;
   dump["lease"] = input.lease;
   dump["streams"] = nlohmann::ordered_json::array();

@@ -47,6 +47,7 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   void OnPassBatch(engine::PassBatch batch) override;
 
   [[nodiscard]] std::size_t running() const { return table_.running(); }
+  [[nodiscard]] std::size_t running(std::uint32_t worker) const { return table_.running(worker); }
   [[nodiscard]] std::size_t open() const { return table_.open(); }
   /// Streams whose reader has not taken everything yet.
   [[nodiscard]] std::size_t undelivered();

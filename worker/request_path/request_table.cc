@@ -2,6 +2,7 @@
 
 #include "understudy/base/assert.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace understudy::worker {
@@ -17,6 +18,8 @@ OpenStream& RequestTable::Open(std::string context_id, std::uint32_t worker) {
   ++open_;
   UNDERSTUDY_ASSERT(ids_.insert({worker, context_id}).second);
   stream.worker = worker;
+  running_of_.resize(std::max<std::size_t>(running_of_.size(), worker + 1));
+  ++running_of_[worker];
   stream.state = OpenStream::State::kRunning;
   stream.context_id = std::move(context_id);
   return stream;
@@ -43,13 +46,18 @@ OpenStream* RequestTable::FindOpen(RequestId id) {
 
 void RequestTable::Finishing(OpenStream& stream) {
   UNDERSTUDY_ASSERT(stream.state == OpenStream::State::kRunning);
-  ids_.erase({stream.worker, stream.context_id});
+  StopRunning(stream);
   stream.state = OpenStream::State::kFinishing;
+}
+
+void RequestTable::StopRunning(const OpenStream& stream) {
+  ids_.erase({stream.worker, stream.context_id});
+  --running_of_[stream.worker];
 }
 
 void RequestTable::Close(OpenStream& stream) {
   if (stream.state == OpenStream::State::kRunning) {
-    ids_.erase({stream.worker, stream.context_id});
+    StopRunning(stream);
   }
   const auto slot = stream.slot;
   const auto generation = stream.generation + 1;

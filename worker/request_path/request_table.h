@@ -65,6 +65,10 @@ class RequestTable {
   void Close(OpenStream& stream);
 
   [[nodiscard]] std::size_t running() const { return ids_.size(); }
+  /// Of one worker.
+  [[nodiscard]] std::size_t running(std::uint32_t worker) const {
+    return worker < running_of_.size() ? running_of_[worker] : 0;
+  }
   [[nodiscard]] std::size_t open() const { return open_; }
   template <class F>
   void ForEach(F&& visit) {
@@ -90,7 +94,10 @@ class RequestTable {
   const std::size_t streams_max_;
   std::deque<OpenStream> slots_;  // addresses stay
   std::vector<std::uint32_t> free_;
+  void StopRunning(const OpenStream& stream);
+
   std::unordered_set<Key, KeyHash> ids_;
+  std::vector<std::size_t> running_of_;  ///< by worker
   std::size_t open_ = 0;
 };
 

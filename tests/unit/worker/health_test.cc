@@ -13,9 +13,11 @@ int Health(HealthState state, bool starting_ready = false) {
 
 TEST(Health, IsReadyWhenRegisteredAndStarted) {
   EXPECT_EQ(Health({true, true, false}), 200);
-  EXPECT_EQ(Health({false, true, false}), 503);  // lease lost, or not there yet
-  EXPECT_EQ(Health({true, false, false}), 503);  // startup_time runs
-  EXPECT_EQ(Health({true, true, true}), 503);    // draining
+  EXPECT_EQ(Health({false, true, false}), 503);             // lease lost, or not there yet
+  EXPECT_EQ(Health({true, false, false}), 503);             // startup_time runs
+  EXPECT_EQ(Health({true, true, true}), 503);               // draining
+  EXPECT_EQ(Health({true, true, false, true}), 503);        // drained by a controller
+  EXPECT_EQ(Health({true, true, false, true}, true), 503);  // and no starting status covers that
 }
 
 TEST(Health, StartingStatusAnswersForAWorkerThatIsNotReadyYet) {

@@ -1,5 +1,7 @@
 #include "worker/registration/registration.h"
 
+#include "worker/registration/control_endpoints.h"
+
 #include <set>
 #include <string>
 #include <vector>
@@ -175,6 +177,49 @@ TEST(Registration, AMissingModelFolderIsNamed) {
   ASSERT_FALSE(card);
   EXPECT_EQ(card.error().code, Errc::kInvalidConfig);
   EXPECT_NE(card.error().message.find("/nonexistent/model"), std::string::npos);
+}
+
+TEST(ControlEndpoints, OneWorkerHasTwoUnderItsOwnId) {
+  const auto config = Config(1);
+  const auto profile = *MakeReleaseProfile("both", config.endpoint);
+  const auto workers = MakeIdentities(config, 0x4d);
+  const auto endpoints = MakeControlEndpoints(config, profile, workers);
+  ASSERT_EQ(endpoints.size(), 2U);
+  EXPECT_EQ(transport::EncodeInstance(endpoints[0].instance).key,
+            "v1/instances/dynamo/backend/control/4d");
+  EXPECT_EQ(endpoints[0].instance.transport_value, "dynamo_backend.control-4d");
+  EXPECT_EQ(endpoints[0].instance.request_plane_codec, profile.request_plane_codec);
+  EXPECT_TRUE(endpoints[1].clears_only);
+  EXPECT_EQ(endpoints[1].instance.transport_value, "dynamo_backend.clear_kv_blocks-4d");
+  EXPECT_EQ(
+      ControlSubjects(endpoints, 1),
+      (std::vector<std::string>{"dynamo_backend.control-4d", "dynamo_backend.clear_kv_blocks-4d"}));
+}
+
+TEST(ControlEndpoints, ManyWorkersShareASubscriptionThatIsNotTheRequests) {
+  const auto config = Config(50);
+  const auto profile = *MakeReleaseProfile("both", config.endpoint);
+  const auto workers = MakeIdentities(config, 1);
+  const auto endpoints = MakeControlEndpoints(config, profile, workers);
+  ASSERT_EQ(endpoints.size(), 100U);
+  const auto subjects = ControlSubjects(endpoints, workers.size());
+  ASSERT_EQ(subjects.size(), 1U);
+  const auto prefix = subjects[0].substr(0, subjects[0].size() - 1);
+  const auto requests = RequestSubject(workers);
+  EXPECT_NE(prefix, requests.substr(0, requests.size() - 1));
+  for (const auto& endpoint : endpoints) {
+    EXPECT_TRUE(endpoint.instance.transport_value.starts_with(prefix));
+    EXPECT_EQ(endpoint.instance.instance_id, workers[endpoint.worker].instance_id);
+  }
+}
+
+TEST(ControlEndpoints, TheEndpointOfRequestsKeepsItsName) {
+  auto config = Config(1);
+  config.endpoint.endpoint = "control";
+  const auto profile = *MakeReleaseProfile("both", config.endpoint);
+  const auto endpoints = MakeControlEndpoints(config, profile, MakeIdentities(config, 1));
+  ASSERT_EQ(endpoints.size(), 1U);
+  EXPECT_EQ(endpoints[0].instance.name.endpoint, "clear_kv_blocks");
 }
 
 }  // namespace
