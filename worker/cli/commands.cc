@@ -14,6 +14,8 @@ constexpr const char* kUsage =
     "(the default)\n"
     "  understudy call [flags]       send a request to a worker without a frontend, or watch the "
     "event plane\n"
+    "  understudy ctl OPERATION      drive live workers: stats, clear-kv-blocks, drain, resume, "
+    "handoff\n"
     "  understudy replay [flags]     run a trace through simulated workers in simulated time, and "
     "report\n"
     "  understudy --version\n"
@@ -34,6 +36,9 @@ int Main(const std::vector<std::string>& arguments) {
   if (first == "call") {
     return CallCommand(rest);
   }
+  if (first == "ctl") {
+    return CtlCommand(rest);
+  }
   if (first == "replay") {
     return ReplayCommand(rest);
   }
@@ -49,7 +54,7 @@ int Main(const std::vector<std::string>& arguments) {
     return WorkerCommand(arguments);
   }
   std::fprintf(stderr,
-               "understudy: error: no subcommand '%s' (allowed: worker, call, replay)\n",
+               "understudy: error: no subcommand '%s' (allowed: worker, call, ctl, replay)\n",
                first.c_str());
   return 2;
 }

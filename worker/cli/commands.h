@@ -13,6 +13,7 @@ namespace understudy::worker {
 
 [[nodiscard]] int WorkerCommand(const std::vector<std::string>& arguments);
 [[nodiscard]] int CallCommand(const std::vector<std::string>& arguments);
+[[nodiscard]] int CtlCommand(const std::vector<std::string>& arguments);
 [[nodiscard]] int ReplayCommand(const std::vector<std::string>& arguments);
 
 }  // namespace understudy::worker
