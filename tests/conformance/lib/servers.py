@@ -121,5 +121,12 @@ class Etcd(Server):
     def keys(self, prefix):
         return sorted(self.items(prefix))
 
+    def put(self, key, value, lease):
+        encoded = [base64.b64encode(text.encode()).decode() for text in (key, value)]
+        self.call("/v3/kv/put", {"key": encoded[0], "value": encoded[1], "lease": str(lease)})
+
+    def delete(self, key):
+        self.call("/v3/kv/deleterange", {"key": base64.b64encode(key.encode()).decode()})
+
     def revoke(self, lease):
         self.call("/v3/lease/revoke", {"ID": str(lease)})
