@@ -298,6 +298,8 @@ class App {
     options.rules.dp_size = config_.dp_size;
     options.rules.replay = replay_table_.get();
     options.open_streams_max = static_cast<std::size_t>(config_.options.open_streams_max);
+    handoff_engine_ = engine_->OpenHandoffs([this](Task task) { loop_->Post(std::move(task)); });
+    options.handoff_engine = handoff_engine_;
     path_ = std::make_unique<RequestPath>(
         *loop_, *ingress_, *engine_, *event_side_, *metrics_, *native_, clock_, options);
     for (std::uint32_t i = 0; i < workers_.size(); ++i) {
@@ -305,7 +307,7 @@ class App {
     }
     ServeQueries();
     ServeControl();
-    if (auto running = engine_->Start(*path_); !running) {
+    if (auto running = engine_->Start(control_->Sink()); !running) {
       FailStart(running.error());
       return;
     }
@@ -372,8 +374,15 @@ class App {
   }
 
   void ServeControl() {
-    const ControlSide::Parts parts{
-        *loop_, *ingress_, *engine_, *discovery_, *path_, config_, profile_, workers_};
+    const ControlSide::Parts parts{*loop_,
+                                   *ingress_,
+                                   *engine_,
+                                   handoff_engine_,
+                                   *discovery_,
+                                   *path_,
+                                   config_,
+                                   profile_,
+                                   workers_};
     control_ = std::make_unique<ControlSide>(parts, [this](std::size_t serving) {
       health_.drained = serving == 0;
       metrics_->Registered(health_.visible());
@@ -535,6 +544,7 @@ class App {
   transport::ModelCard card_;
   HealthState health_;
   std::unique_ptr<engine::Engine> engine_;
+  engine::Handoffs* handoff_engine_ = nullptr;  ///< of engine_; may be null
   std::unique_ptr<ReplayTable> replay_table_;
   std::unique_ptr<transport::HttpServer> status_;
   std::unique_ptr<transport::Discovery> discovery_;

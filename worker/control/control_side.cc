@@ -28,12 +28,19 @@ ControlSide::ControlSide(const Parts& parts, std::function<void(std::size_t)> on
                  metrics_->Drained(worker_count_ - serving);
                  on_serving(serving);
                }),
+      tap_(parts.loop,
+           parts.path,
+           [this](const std::vector<ControlOutput>& outputs) { handoffs_->OnOutputs(outputs); }),
+      handoffs_(parts.handoffs == nullptr
+                    ? nullptr
+                    : std::make_unique<LiveHandoffOperations>(
+                          parts.loop, *parts.handoffs, tap_, streams_, *metrics_)),
       server_(parts.loop,
               parts.ingress,
               parts.engine,
               streams_,
               serving_,
-              nullptr,
+              handoffs_.get(),
               *metrics_,
               OptionsOf(parts)) {
   for (const auto& endpoint : endpoints_) {

@@ -6,6 +6,8 @@
 #include "understudy/transport/loop.h"
 #include "worker/control/control_server.h"
 #include "worker/control/control_streams.h"
+#include "worker/control/handoff_operations.h"
+#include "worker/control/output_tap.h"
 #include "worker/control/serving_switch.h"
 #include "worker/metrics/control_metrics.h"
 #include "worker/registration/control_endpoints.h"
@@ -27,8 +29,9 @@ class ControlSide {
     transport::Loop& loop;
     Ingress& ingress;
     engine::Engine& engine;
+    engine::Handoffs* handoffs;  ///< of the engine, whose signals reach it by `path`; may be null
     transport::Discovery& discovery;
-    const RequestPath& path;
+    RequestPath& path;
     const WorkerConfig& config;
     const ReleaseProfile& profile;
     const std::vector<WorkerIdentity>& workers;
@@ -38,6 +41,8 @@ class ControlSide {
   ControlSide(const ControlSide&) = delete;
   ControlSide& operator=(const ControlSide&) = delete;
 
+  /// What the engine is to be started with, in place of the request path.
+  [[nodiscard]] engine::EngineSink& Sink() { return tap_; }
   [[nodiscard]] std::vector<std::string> Subjects() const;
   /// Puts the instance records of its endpoints in front of the workers' own.
   void AddRecords(Registration& registration);
@@ -54,6 +59,8 @@ class ControlSide {
   std::vector<transport::Record> instances_;  ///< of the workers, until Registered
   ControlStreams streams_;
   ServingSwitch serving_;
+  OutputTap tap_;
+  std::unique_ptr<LiveHandoffOperations> handoffs_;
   ControlServer server_;
 };
 

@@ -259,12 +259,24 @@ void RequestPath::Apply(engine::PassBatch& batch) {
       stream->cached_tokens = admission.cached_tokens;
     }
   }
-  for (const auto& output : batch.outputs) {
-    ApplyOutput(output, batch);
+  std::size_t signals = 0;
+  for (std::size_t i = 0; i < batch.outputs.size(); ++i) {
+    SignalHandoffs(batch, i, signals);
+    ApplyOutput(batch.outputs[i], batch);
   }
+  SignalHandoffs(batch, batch.outputs.size(), signals);
   events_.OnPassBatch(batch);
   for (const auto& load : batch.loads) {
     native_.OnLoad(load);
+  }
+}
+
+void RequestPath::SignalHandoffs(engine::PassBatch& batch,
+                                 std::size_t outputs_applied,
+                                 std::size_t& next) {
+  while (next < batch.handoffs.size() && batch.handoffs[next].outputs_before <= outputs_applied) {
+    options_.handoff_engine->OnSignal(std::move(batch.handoffs[next]));
+    ++next;
   }
 }
 

@@ -27,6 +27,8 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   struct Options {
     AdmissionRules rules;
     std::size_t open_streams_max = 20'000;
+    engine::Handoffs* handoff_engine =
+        nullptr;  ///< hears what batches say of hand-offs; may be null
   };
   RequestPath(transport::Loop& loop,
               Ingress& ingress,
@@ -86,6 +88,7 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   void AppendEngineError(const OpenStream& stream,
                          const engine::Output& output,
                          const engine::PassBatch& batch);
+  void SignalHandoffs(engine::PassBatch& batch, std::size_t outputs_applied, std::size_t& next);
   void AppendData(OpenStream& stream);
   void FinishStream(OpenStream& stream);
   void RecordTokens(OpenStream& stream, TimePoint now);

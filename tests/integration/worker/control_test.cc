@@ -1,44 +1,16 @@
 // `understudy ctl` and the control endpoints of the real worker, over a real nats-server, with
 // discovery in a folder and in etcd.
 #include "tests/integration/discovery/etcdctl.h"
+#include "tests/integration/worker/ctl_process.h"
 #include "tests/integration/worker/event_reader.h"
 #include "tests/integration/worker/worker_test.h"
 
 #include <csignal>
-#include <sstream>
 
 namespace understudy::worker {
 namespace {
 
 const Arguments kSmall = kFree + Arguments{"--num-gpu-blocks-override", "64", "--block-size", "4"};
-
-/// `understudy ctl` as a process.
-class Ctl {
- public:
-  Ctl(const Arguments& arguments, const WorkerProcess::Environment& environment)
-      : process_(Arguments{"ctl"} + arguments, environment) {}
-
-  /// Until it has printed so many lines.
-  [[nodiscard]] bool WaitLines(std::size_t count) {
-    return Eventually([&] { return Lines().size() >= count; });
-  }
-  [[nodiscard]] std::vector<std::string> Lines() const {
-    std::vector<std::string> lines;
-    std::istringstream text(process_.out());
-    for (std::string line; std::getline(text, line) && !text.eof();) {
-      lines.push_back(line);
-    }
-    return lines;
-  }
-  [[nodiscard]] Json Line(std::size_t number) const { return Json::parse(Lines().at(number)); }
-  [[nodiscard]] int Exit() { return process_.WaitExit().value_or(-1); }
-  [[nodiscard]] std::string err() const { return process_.err(); }
-  [[nodiscard]] std::string out() const { return process_.out(); }
-  void Signal(int number) const { process_.Signal(number); }
-
- private:
-  WorkerProcess process_;
-};
 
 class Control : public WorkerTest {
  protected:

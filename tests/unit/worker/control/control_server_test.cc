@@ -193,5 +193,27 @@ TEST_F(ControlServerTest, AnswersThatStayHaveABoundOfTheirOwn) {
             "3584 answers that go on are open already");
 }
 
+TEST(ControlMetrics, FamiliesAreThese) {
+  const auto text = ControlMetrics::New()->Scrape();
+  std::string names;
+  for (std::size_t at = 0; (at = text.find("# TYPE ", at)) != std::string::npos;) {
+    at += 7;
+    names += text.substr(at, text.find('\n', at) - at) + "\n";
+  }
+  EXPECT_EQ(names,
+            "understudy_control_requests_total counter\n"
+            "understudy_control_refusals_total counter\n"
+            "understudy_kv_blocks_cleared_total counter\n"
+            "understudy_control_streams_open gauge\n"
+            "understudy_drained_workers gauge\n"
+            "understudy_control_registrations gauge\n");
+  for (const char* series : {"understudy_control_requests_total{op=\"cancel_source\"} 0",
+                             "understudy_control_refusals_total{reason=\"invalid\"} 0",
+                             "understudy_control_refusals_total{reason=\"overloaded\"} 0",
+                             "understudy_control_refusals_total{reason=\"unservable\"} 0"}) {
+    EXPECT_NE(text.find(series), std::string::npos) << series;
+  }
+}
+
 }  // namespace
 }  // namespace understudy::worker
