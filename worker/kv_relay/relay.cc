@@ -32,6 +32,7 @@ RouterEvent FromEngine(engine::KvEvent&& event) {
   RouterEvent out;
   out.event_id = event.event_id;
   out.kind = KindOf(event.kind);
+  out.tier = event.tier;
   out.parent = event.parent;
   out.blocks.reserve(event.blocks.size());
   for (const engine::KvBlock& block : event.blocks) {

@@ -3,6 +3,7 @@
 
 #include "understudy/base/clock.h"
 #include "understudy/base/ids.h"
+#include "understudy/base/storage_tier.h"
 #include "understudy/engine/handoff_types.h"
 
 #include <cstdint>
@@ -98,14 +99,18 @@ struct KvBlock {
 };
 
 /// A change of a rank's prefix cache, in the order in which it happened. `event_id` counts from 0
-/// per rank. kCleared: all of it is gone; no blocks are named.
+/// per rank, over all tiers. kCleared: all of it is gone; no blocks are named.
 struct KvEvent {
   enum class Kind : std::uint8_t { kStored, kRemoved, kCleared };
   RankIndex rank{};
   std::uint64_t event_id = 0;
   Kind kind = Kind::kStored;
+  StorageTier tier = StorageTier::kDevice;
   std::optional<BlockHash> parent;  ///< kStored: the block before the first one
   std::vector<KvBlock> blocks;      ///< kRemoved: tokens_hash is not set
+  /// kStored on the device, when the engine was asked for them: the tokens of all `blocks`, in
+  /// order. Else empty.
+  std::vector<std::uint32_t> tokens;
 };
 
 /// What is in a rank now; a pass under way counts as over.

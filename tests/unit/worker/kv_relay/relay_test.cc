@@ -81,6 +81,27 @@ TEST_F(RelayTest, WritesOneStreamInTheFormOfEachRelease) {
   }
 }
 
+TEST_F(RelayTest, SaysTheTierOfTheBlocksAndCountsTheirReferencesInEach) {
+  Make();
+  const auto device = Event(0, {1});
+  auto host = Event(0, {1});
+  host.tier = StorageTier::kHostPinned;
+  relay_->Take({device, host, Event(0, {1}, false)});
+  for (const auto scope : {EventScope::kComponent, EventScope::kEndpoint}) {
+    std::vector<std::pair<RouterEvent::Kind, StorageTier>> said;
+    for (const auto& message : Messages(scope)) {
+      for (const auto& event : message) {
+        said.emplace_back(event.kind, event.tier);
+      }
+    }
+    EXPECT_EQ(said,
+              (std::vector<std::pair<RouterEvent::Kind, StorageTier>>{
+                  {RouterEvent::Kind::kStored, StorageTier::kDevice},
+                  {RouterEvent::Kind::kStored, StorageTier::kHostPinned},
+                  {RouterEvent::Kind::kRemoved, StorageTier::kDevice}}));
+  }
+}
+
 TEST_F(RelayTest, NumbersEachRankByItself) {
   Make();
   relay_->Take({Event(0, {1}), Event(1, {2}), Event(0, {3}), Event(1, {4})});

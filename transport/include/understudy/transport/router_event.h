@@ -4,6 +4,7 @@
 
 #include "understudy/base/ids.h"
 #include "understudy/base/result.h"
+#include "understudy/base/storage_tier.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,7 @@
 
 namespace understudy::transport {
 
-/// Where the blocks of an event live.
-enum class StorageTier : std::uint8_t { kDevice, kHostPinned, kDisk, kExternal };
+using understudy::StorageTier;
 /// device, host_pinned, disk, external.
 [[nodiscard]] std::string_view TierName(StorageTier tier);
 [[nodiscard]] std::optional<StorageTier> TierOfName(std::string_view name);
