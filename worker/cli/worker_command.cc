@@ -79,7 +79,7 @@ void AddOwnEngineFlags(FlagSet& flags, WorkerOptions& o) {
                 "Threads that run all ranks; 0 = one per core, at most one per rank");
   flags.Text("--engine-semantics",
              &o.engine_semantics,
-             "Release whose engine is simulated; 1.6: with one rank so far",
+             "Release whose engine is simulated",
              {"1.3", "1.6"});
   flags.Integer("--max-model-len",
                 &o.max_model_len,

@@ -70,11 +70,6 @@ Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
   if (args.zmq_kv_events_port) {
     return refuse("zmq_kv_events_port", std::to_string(*args.zmq_kv_events_port), "null");
   }
-  if (o.engine_semantics == "1.6" && args.engine.rank_count != 1) {
-    return refuse("--engine-semantics 1.6 with --data-parallel-size",
-                  std::to_string(args.engine.rank_count),
-                  "1");
-  }
   if (o.max_model_len && *o.max_model_len < 1) {
     return Fail(Errc::kInvalidConfig,
                 "--max-model-len must be at least 1, got " + std::to_string(*o.max_model_len));

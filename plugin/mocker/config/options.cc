@@ -21,6 +21,7 @@ constexpr std::size_t kDraftsMax = 5;
 /// scheduler/rank.rs.
 constexpr double kAttentionDpConservativeness = 0.3;
 constexpr double kStartupTimeMaxS = 1e6;
+constexpr double kLatencyMaxMs = 1e8;
 
 Status CheckSglang(const MockerOptions& options) {
   const SglangOptions& sglang = options.sglang;
@@ -116,10 +117,49 @@ Status CheckDecodeSpeedup(const MockerOptions& options) {
   return {};
 }
 
+Status CheckHostOffload(const MockerOptions& options) {
+  if (!options.host_offload) {
+    return {};
+  }
+  const HostOffloadOptions& host = *options.host_offload;
+  const auto refuse = [](const char* why) {
+    return Fail(Errc::kInvalidConfig, std::string("native_host_offload") + why);
+  };
+  UNDERSTUDY_TRY_STATUS(AtLeastOne("native_host_offload.num_host_blocks", host.num_host_blocks));
+  UNDERSTUDY_TRY_STATUS(
+      NotNegative("native_host_offload.d2h_bandwidth_gbps", host.d2h_bandwidth_gbps));
+  UNDERSTUDY_TRY_STATUS(
+      NotNegative("native_host_offload.h2d_bandwidth_gbps", host.h2d_bandwidth_gbps));
+  UNDERSTUDY_TRY_STATUS(
+      NotNegative("native_host_offload.latency_to_first_byte_ms", host.latency_to_first_byte_ms));
+  UNDERSTUDY_TRY_STATUS(NotAbove("native_host_offload.latency_to_first_byte_ms",
+                                 host.latency_to_first_byte_ms,
+                                 kLatencyMaxMs));
+  UNDERSTUDY_TRY_STATUS(
+      AtMost("native_host_offload.num_host_blocks", host.num_host_blocks, kBlocksMax));
+  if (options.engine_type != EngineType::kVllm) {
+    return refuse(" is supported only for backend=vllm");
+  }
+  if (options.semantics != SemanticsRelease::k16) {
+    return refuse(" needs the engine of release 1.6");
+  }
+  if (!options.enable_prefix_caching) {
+    return refuse(" requires enable_prefix_caching=true");
+  }
+  if (options.speculative) {
+    return refuse(" does not support aic_nextn in the initial implementation");
+  }
+  if (options.kv_cache_bytes_per_token.value_or(0) == 0) {
+    return refuse(" requires kv_cache_bytes_per_token to derive the physical host block size");
+  }
+  return AtMost("kv_cache_bytes_per_token", *options.kv_cache_bytes_per_token, kKvBytesPerTokenMax);
+}
+
 Status ValidateOptions(const MockerOptions& options) {
   UNDERSTUDY_TRY_STATUS(CheckRanges(options));
   UNDERSTUDY_TRY_STATUS(CheckBlockSize(options));
   UNDERSTUDY_TRY_STATUS(CheckDecodeSpeedup(options));
+  UNDERSTUDY_TRY_STATUS(CheckHostOffload(options));
   return CheckPages(options);
 }
 
@@ -160,6 +200,8 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.semantics = SemanticsOf(options.semantics, options.engine_type);
   config.model_len_max = options.max_model_len.value_or(0);
   config.sglang = SglangOf(options);
+  config.host_offload = options.host_offload;
+  config.kv_cache_bytes_per_token = options.kv_cache_bytes_per_token.value_or(0);
   config.speculative = options.speculative;
   config.reasoning = options.reasoning;
   config.seed = options.seed;

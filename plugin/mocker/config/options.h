@@ -16,6 +16,8 @@ namespace understudy::mocker {
 [[nodiscard]] Status CheckBlockSize(const MockerOptions& options);
 /// Speculative decoding has no decode speedup beside it.
 [[nodiscard]] Status CheckDecodeSpeedup(const MockerOptions& options);
+/// The host tier has a size, and the engine is one that uses it.
+[[nodiscard]] Status CheckHostOffload(const MockerOptions& options);
 /// A pass of SGLang can take a page.
 [[nodiscard]] Status CheckPages(const MockerOptions& options);
 

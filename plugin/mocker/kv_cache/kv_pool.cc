@@ -2,6 +2,7 @@
 
 #include "understudy/base/assert.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace understudy::mocker {
@@ -97,6 +98,7 @@ void KvPool::Release(LogicalBlock& block) {
 
 void KvPool::Occupy(LogicalBlock& block) {
   block.slot = TakeSlot();
+  fence_ = std::max(fence_, CopiedUntil(block.slot));
   slots_[block.slot] = Slot{};
   slots_[block.slot].refs = 1;
   slots_[block.slot].state = State::kPrivate;
@@ -132,12 +134,19 @@ void KvPool::ReturnSlot(std::uint32_t slot) {
   --active_;
 }
 
-engine::KvEvent KvPool::NewEvent(engine::KvEvent::Kind kind) {
-  engine::KvEvent event;
-  event.rank = options_.rank;
-  event.event_id = next_event_id_++;
-  event.kind = kind;
-  return event;
+void KvPool::MarkCopied(std::uint32_t slot, Nanoseconds until) {
+  if (slot >= copied_until_.size()) {
+    copied_until_.resize(std::size_t{slot} + 1, Nanoseconds(0));
+  }
+  copied_until_[slot] = std::max(copied_until_[slot], until);
+}
+
+void KvPool::Log(engine::KvEvent event, EventLog& log) {
+  if (options_.events) {
+    event.rank = options_.rank;
+    event.event_id = next_event_id_++;
+    log.push_back(std::move(event));
+  }
 }
 
 void KvPool::LogStored(std::span<const LogicalBlock> blocks,
@@ -147,7 +156,8 @@ void KvPool::LogStored(std::span<const LogicalBlock> blocks,
   if (from >= to || !options_.events) {
     return;
   }
-  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kStored);
+  engine::KvEvent event;
+  event.kind = engine::KvEvent::Kind::kStored;
   if (from > 0) {
     event.parent = blocks[from - 1].hash;
   }
@@ -155,22 +165,35 @@ void KvPool::LogStored(std::span<const LogicalBlock> blocks,
   for (std::size_t i = from; i < to; ++i) {
     event.blocks.push_back({blocks[i].hash, blocks[i].tokens_hash});
   }
-  log.push_back(std::move(event));
+  Log(std::move(event), log);
 }
 
 void KvPool::LogRemoved(EventLog& log) {
   if (evicted_.empty() || !options_.events) {
     return;
   }
-  engine::KvEvent event = NewEvent(engine::KvEvent::Kind::kRemoved);
+  engine::KvEvent event;
+  event.kind = engine::KvEvent::Kind::kRemoved;
   event.blocks.reserve(evicted_.size());
   for (const BlockHash hash : evicted_) {
     event.blocks.push_back({hash, TokensHash{}});
   }
-  log.push_back(std::move(event));
+  Log(std::move(event), log);
 }
 
-std::uint64_t KvPool::ClearCached(EventLog& log) {
+std::vector<BlockHash> KvPool::KnownBlocks() const {
+  std::vector<BlockHash> blocks;
+  for (const Slot& slot : slots_) {
+    if (slot.state == State::kFull) {
+      blocks.push_back(slot.hash);
+    }
+  }
+  std::sort(blocks.begin(), blocks.end());
+  blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  return blocks;
+}
+
+std::uint64_t KvPool::ClearCached(bool other_tier, EventLog& log) {
   evicted_.clear();
   const std::uint64_t cleared = cached_;
   for (; cached_ > 0; --cached_) {
@@ -178,10 +201,12 @@ std::uint64_t KvPool::ClearCached(EventLog& log) {
     slots_[slot] = Slot{};
     free_slots_.push_back(slot);
   }
-  if (active_ > 0) {
+  if (active_ > 0 || other_tier) {
     LogRemoved(log);
-  } else if (options_.events) {
-    log.push_back(NewEvent(engine::KvEvent::Kind::kCleared));
+  } else {
+    engine::KvEvent event;
+    event.kind = engine::KvEvent::Kind::kCleared;
+    Log(std::move(event), log);
   }
   return cleared;
 }

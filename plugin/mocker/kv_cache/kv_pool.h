@@ -2,12 +2,14 @@
 #pragma once
 
 #include "plugin/mocker/kv_cache/index_table.h"
+#include "understudy/base/clock.h"
 #include "understudy/base/ids.h"
 #include "understudy/engine/types.h"
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace understudy::mocker {
@@ -91,9 +93,23 @@ class KvPool {
   /// request are released last to first.
   void Release(LogicalBlock& block);
 
-  /// Makes all cached slots free; their number. Event: cleared when no slot is active, else
-  /// removed.
-  std::uint64_t ClearCached(EventLog& log);
+  /// Makes all cached slots free; their number. Event: cleared when no slot is active and there is
+  /// no `other_tier` (which keeps its blocks), else removed.
+  std::uint64_t ClearCached(bool other_tier, EventLog& log);
+
+  /// A slot is being read until then: whoever gets it must not write before.
+  void MarkCopied(std::uint32_t slot, Nanoseconds until);
+  [[nodiscard]] Nanoseconds CopiedUntil(std::uint32_t slot) const {
+    return slot < copied_until_.size() ? copied_until_[slot] : Nanoseconds(0);
+  }
+  /// The latest such moment of the slots given away since the last call.
+  [[nodiscard]] Nanoseconds TakeFence() { return std::exchange(fence_, Nanoseconds(0)); }
+
+  /// An event of another tier takes its place and number among those of the pool.
+  void Log(engine::KvEvent event, EventLog& log);
+
+  /// Of all blocks that can be shared, sorted. For tests.
+  [[nodiscard]] std::vector<BlockHash> KnownBlocks() const;
 
   /// Walks everything; empty if all is consistent, else what is wrong. For tests.
   [[nodiscard]] std::string CheckConsistency() const;
@@ -170,11 +186,12 @@ class KvPool {
                  std::size_t to,
                  EventLog& log);
   void LogRemoved(EventLog& log);
-  [[nodiscard]] engine::KvEvent NewEvent(engine::KvEvent::Kind kind);
 
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> spare_;
-  std::vector<BlockHash> evicted_;  ///< of the running call
+  std::vector<BlockHash> evicted_;         ///< of the running call
+  std::vector<Nanoseconds> copied_until_;  ///< by slot; as long as the highest one ever marked
+  Nanoseconds fence_{0};
   std::uint64_t active_ = 0;
   std::uint64_t cached_ = 0;
   std::uint64_t next_event_id_ = 0;

@@ -6,6 +6,7 @@
 #include "plugin/mocker/live/engine_thread.h"
 #include "plugin/mocker/live/mocker_handoffs.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -34,9 +35,13 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
                .blocks_total = options.num_gpu_blocks,
                .block_size = options.block_size,
                .kv_events = setup_->config().kv_events};
-    const std::uint32_t threads = ThreadCount(options);
+    // Ranks that share passes live on one thread.
+    group_size_ = setup_->config().semantics.ranks_share_passes ? RanksPerWorker(options) : 1;
+    const std::uint32_t groups = options.rank_count / group_size_;
+    const std::uint32_t threads = std::min(ThreadCount(options), groups);
     for (std::uint32_t k = 0; k < threads; ++k) {
-      const RankHost::Share share{.first = k, .stride = threads, .rank_count = options.rank_count};
+      const RankHost::Share share{
+          .first = k, .stride = threads, .group_count = groups, .group_size = group_size_};
       threads_.push_back(std::make_unique<EngineThread>(setup_->config(), share, bound_, clock));
     }
   }
@@ -97,7 +102,7 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
     }
   }
   [[nodiscard]] EngineThread& ThreadOf(RankIndex rank) {
-    return *threads_[Value(rank) % threads_.size()];
+    return *threads_[Value(rank) / group_size_ % threads_.size()];
   }
   [[nodiscard]] Status Check(const engine::Request& request) const;
   [[nodiscard]] Status Take(engine::Request request, bool quiet);
@@ -108,6 +113,7 @@ class MockerEngine final : public engine::Engine, public handoff::CommandPort {
   const Clock& clock_;
   const std::unique_ptr<const EngineSetup> setup_;
   engine::Traits traits_;
+  std::uint32_t group_size_ = 1;  ///< ranks that share passes
   WaitingBound bound_;
   std::mutex lifecycle_;  ///< Start and Stop
   bool started_ = false;

@@ -24,7 +24,7 @@ void RankHost::ApplyHandoff(std::unique_ptr<handoff::Command> command) {
     desk_ = std::make_unique<HandoffDesk>();
   }
   Rank& rank = RankOf(command->rank);
-  const bool in_pass = rank.pass != nullptr;
+  const bool in_pass = InPass(rank);
   // The state of a pass under way is the one at its end. What could free or publish blocks of it
   // waits for that, and whatever came later waits behind.
   if (in_pass && (!command->Submits() || desk_->Parks(rank.index))) {
@@ -125,6 +125,9 @@ void RankHost::EndPassOfHandoffs(Rank& rank, const PassOutput& pass) {
 }
 
 void RankHost::RetryDestination(Rank& rank) {
+  if (!desk_) {
+    return;
+  }
   command_output_.Clear();
   rank.scheduler->RetryDestination(command_output_);
   TakeEvents(command_output_.events);
@@ -133,7 +136,7 @@ void RankHost::RetryDestination(Rank& rank) {
 
 void RankHost::CancelledForHandoffs(Rank& rank, RequestId id) {
   desk_->Remove(rank.index, id);
-  if (!rank.pass) {
+  if (!InPass(rank)) {
     RetryDestination(rank);
   }
 }

@@ -47,10 +47,23 @@ class Credit {
 }  // namespace
 
 RankHost::RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound)
-    : share_(share), pass_stats_(config.collect_stats), bound_(bound) {
-  ranks_.reserve((share.rank_count - share.first + share.stride - 1) / share.stride);
-  for (std::uint32_t rank = share.first; rank < share.rank_count; rank += share.stride) {
-    ranks_.emplace_back(config, RankIndex{rank});
+    : share_(share),
+      semantics_(config.semantics),
+      pass_stats_(config.collect_stats),
+      bound_(bound) {
+  const std::uint32_t count = (share.group_count - share.first + share.stride - 1) / share.stride;
+  groups_.reserve(count);
+  ranks_.reserve(std::size_t{count} * share.group_size);
+  for (std::uint32_t group = share.first; group < share.group_count; group += share.stride) {
+    const auto place = static_cast<std::uint32_t>(groups_.size());
+    const std::uint32_t first = group * share.group_size;
+    groups_.emplace_back(config, first, share.group_size);
+    for (std::uint32_t i = 0; i < share.group_size; ++i) {
+      Rank& rank = ranks_.emplace_back();
+      rank.scheduler = groups_.back().ranks.ranks()[i].get();
+      rank.index = RankIndex{first + i};
+      rank.group = place;
+    }
   }
 }
 
@@ -88,10 +101,11 @@ void RankHost::Apply(Command command) {
   }
 }
 
-void RankHost::Want(Rank& rank) {
-  if (!rank.wanted && !rank.pass) {
-    rank.wanted = true;
-    wanted_.push_back(static_cast<std::uint32_t>(&rank - ranks_.data()));
+void RankHost::Want(const Rank& rank) {
+  Group& group = groups_[rank.group];
+  if (!group.wanted && !group.in_pass) {
+    group.wanted = true;
+    wanted_.push_back(rank.group);
   }
 }
 
@@ -99,15 +113,11 @@ bool RankHost::RunDue(TimePoint now) {
   StartWanted(now);
   due_now_.clear();
   while (!due_.empty() && due_.top().at <= now) {
-    due_now_.push_back(due_.top().rank);
+    due_now_.push_back(due_.top());
     due_.pop();
   }
-  for (const std::uint32_t place : due_now_) {
-    Rank& rank = ranks_[place];
-    EndPass(rank, now);
-    if (rank.scheduler->HasWork()) {
-      StartPass(rank, now - rank.pass_end > kCatchUpMax ? now : rank.pass_end);
-    }
+  for (const Due& due : due_now_) {
+    RunGroup(due, now);
     if (batch_.outputs.size() >= kFlushOutputs) {
       Flush();
     }
@@ -116,35 +126,91 @@ bool RankHost::RunDue(TimePoint now) {
   return !due_.empty() && due_.top().at <= now;
 }
 
+void RankHost::RunGroup(Due due, TimePoint now) {
+  Group& group = groups_[due.group];
+  if (due.transfer) {
+    if (group.transfer != due.at || group.in_pass) {
+      return;  // a pass was started since, which looks after transfers itself
+    }
+    CompleteTransfers(group, due.at);
+  } else {
+    EndPass(group, now);
+  }
+  if (group.ranks.HasWork()) {
+    StartPass(group,
+              now - due.at > semantics_.catch_up_max ? now - semantics_.catch_up_left : due.at);
+  } else {
+    AwaitTransfer(group);
+  }
+}
+
 void RankHost::StartWanted(TimePoint now) {
   if (wanted_.empty() || now < ready_at_) {
     return;
   }
   for (const std::uint32_t place : wanted_) {
-    Rank& rank = ranks_[place];
-    rank.wanted = false;
-    if (rank.scheduler->HasWork()) {
-      StartPass(rank, now);
+    Group& group = groups_[place];
+    group.wanted = false;
+    CompleteTransfers(group, now);
+    if (group.ranks.HasWork()) {
+      StartPass(group, now);
+    } else {
+      AwaitTransfer(group);
     }
   }
   wanted_.clear();
 }
 
-void RankHost::StartPass(Rank& rank, TimePoint at) {
-  rank.pass = NewOutput();
-  PassOutput& pass = *rank.pass;
-  rank.scheduler->RunPass(pass);
-  UpdateBound(rank);
-  if (!pass.events_at_end) {
-    TakeEvents(pass.events);
+void RankHost::StartPass(Group& group, TimePoint at) {
+  const std::span<Rank> ranks = RanksOf(group);
+  places_.clear();
+  for (Rank& rank : ranks) {
+    rank.pass = NewOutput();
+    places_.push_back(rank.pass.get());
   }
-  if (!pass.progressed) {
-    outputs_.push_back(
-        std::move(rank.pass));  // only with strict_reference: idle until the next command
+  group.transfer.reset();
+  const bool progressed = group.ranks.RunPass(at.time_since_epoch(), places_);
+  Nanoseconds duration{0};
+  for (Rank& rank : ranks) {
+    UpdateBound(rank);
+    if (!rank.pass->events_at_end) {
+      TakeEvents(rank.pass->events);
+    }
+    duration = rank.pass->duration();
+    if (!progressed) {
+      outputs_.push_back(std::move(rank.pass));
+    }
+  }
+  if (!progressed) {  // only with strict_reference: idle until the next command or transfer
+    AwaitTransfer(group);
     return;
   }
-  rank.pass_end = at + pass.duration();
-  due_.push({rank.pass_end, static_cast<std::uint32_t>(&rank - ranks_.data())});
+  group.in_pass = true;
+  group.pass_end = at + duration;
+  due_.push({group.pass_end, static_cast<std::uint32_t>(&group - groups_.data()), false});
+}
+
+/// The group has nothing to do before the next transfer is over.
+void RankHost::AwaitTransfer(Group& group) {
+  const std::optional<Nanoseconds> next = group.ranks.NextTransfer();
+  if (next) {
+    group.transfer = TimePoint(*next);
+    due_.push({*group.transfer, static_cast<std::uint32_t>(&group - groups_.data()), true});
+  }
+}
+
+void RankHost::CompleteTransfers(Group& group, TimePoint now) {
+  const std::optional<Nanoseconds> next = group.ranks.NextTransfer();
+  if (!next || *next > now.time_since_epoch()) {
+    return;
+  }
+  for (Rank& rank : RanksOf(group)) {
+    command_output_.Clear();
+    rank.scheduler->CompleteTransfers(now.time_since_epoch(), command_output_);
+    TakeEvents(command_output_.events);
+    RetryDestination(rank);
+    UpdateLoad(rank);
+  }
 }
 
 void RankHost::TakeEvents(std::vector<engine::KvEvent>& events) {
@@ -156,22 +222,32 @@ void RankHost::TakeEvents(std::vector<engine::KvEvent>& events) {
 
 /// They follow those of a pass under way.
 void RankHost::TakeCommandEvents(Rank& rank) {
-  if (rank.pass && rank.pass->events_at_end) {
+  if (InPass(rank) && rank.pass->events_at_end) {
     Append(rank.pass->events, command_output_.events);
   } else {
     TakeEvents(command_output_.events);
   }
 }
 
-void RankHost::EndPass(Rank& rank, TimePoint now) {
-  std::unique_ptr<PassOutput> pass = std::exchange(rank.pass, nullptr);
+void RankHost::EndPass(Group& group, TimePoint now) {
   if (!unflushed_since_.has_value()) {
     unflushed_since_ = now;
     batch_.outputs.reserve(outputs_last_);
   }
+  group.in_pass = false;
+  for (Rank& rank : RanksOf(group)) {
+    EndPassOf(rank, group.pass_end);
+  }
+}
+
+void RankHost::EndPassOf(Rank& rank, TimePoint end) {
+  std::unique_ptr<PassOutput> pass = std::exchange(rank.pass, nullptr);
   if (pass->events_at_end) {
     TakeEvents(pass->events);
   }
+  command_output_.Clear();
+  rank.scheduler->EndPass(end.time_since_epoch(), command_output_);
+  TakeEvents(command_output_.events);
   Append(batch_.admissions, pass->admissions);
   Append(batch_.outputs, pass->outputs);
   Append(batch_.failures, pass->failures);

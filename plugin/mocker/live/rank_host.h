@@ -5,7 +5,7 @@
 #include "plugin/mocker/live/command.h"
 #include "plugin/mocker/live/handoff_desk.h"
 #include "plugin/mocker/live/waiting_bound.h"
-#include "plugin/mocker/scheduler/rank_scheduler.h"
+#include "plugin/mocker/scheduler/rank_group.h"
 #include "understudy/base/clock.h"
 #include "understudy/engine/engine.h"
 
@@ -14,12 +14,11 @@
 #include <memory>
 #include <optional>
 #include <queue>
+#include <span>
 #include <vector>
 
 namespace understudy::mocker {
 
-/// A rank that is late by more than this stops catching up: its next pass starts now.
-inline constexpr Nanoseconds kCatchUpMax = std::chrono::milliseconds(100);
 /// While passes end as fast as they are computed, output is handed over after so many rounds (a
 /// round is a pass of every rank that is due), so many outputs, or so much time, whichever comes
 /// first.
@@ -33,16 +32,17 @@ inline constexpr std::size_t kParkedClearsMax = 4096;
 inline constexpr std::int64_t kInFlightMax = 131072;
 
 /// Runs passes back to back: each starts at the modelled end of the one before, so lateness of the
-/// thread does not add up. Events of a pass are handed over when it starts, the rest when it is
-/// over; what falls together goes together. Not thread safe; all members but those of WaitingBound
-/// belong to one thread.
+/// thread does not add up. Ranks that share passes are in one group, others each in its own. Events
+/// of a pass are handed over when it starts, the rest when it is over; what falls together goes
+/// together. Not thread safe; all members but those of WaitingBound belong to one thread.
 class RankHost {
  public:
-  /// Which ranks: `first`, `first + stride`, … below `rank_count`.
+  /// Which groups of `group_size` ranks: `first`, `first + stride`, … below `group_count`.
   struct Share {
     std::uint32_t first = 0;
     std::uint32_t stride = 1;
-    std::uint32_t rank_count = 1;
+    std::uint32_t group_count = 1;
+    std::uint32_t group_size = 1;
   };
 
   RankHost(const SchedulerConfig& config, Share share, WaitingBound& bound);
@@ -71,28 +71,49 @@ class RankHost {
 
  private:
   struct Rank {
-    Rank(const SchedulerConfig& config, RankIndex rank)
-        : scheduler(NewRankScheduler(config, rank)), index(rank) {}
-    std::unique_ptr<RankScheduler> scheduler;
+    RankScheduler* scheduler = nullptr;
     RankIndex index;
+    std::uint32_t group = 0;           ///< place in groups_
     std::unique_ptr<PassOutput> pass;  ///< the pass that is under way
-    TimePoint pass_end{};
-    std::uint32_t bound_taken = 0;  ///< of WaitingBound
-    std::uint32_t load_place = 0;   ///< in batch_.loads, if load_batch is the current one
+    std::uint32_t bound_taken = 0;     ///< of WaitingBound
+    std::uint32_t load_place = 0;      ///< in batch_.loads, if load_batch is the current one
     std::uint64_t load_batch = 0;
+  };
+  struct Group {
+    Group(const SchedulerConfig& config, std::uint32_t first_rank, std::uint32_t count)
+        : ranks(config, first_rank, count) {}
+    RankGroup ranks;
+    TimePoint pass_end{};
+    std::optional<TimePoint> transfer;  ///< it has an entry in due_ for that moment
+    bool in_pass = false;
     bool wanted = false;  ///< in wanted_
   };
   struct Due {
     TimePoint at;
-    std::uint32_t rank;  ///< place in ranks_
+    std::uint32_t group;
+    bool transfer;  ///< between device and host, while no pass is under way; else a pass ends
     friend bool operator>(const Due& a, const Due& b) { return a.at > b.at; }
   };
 
-  Rank& RankOf(RankIndex rank) { return ranks_[(Value(rank) - share_.first) / share_.stride]; }
-  void Want(Rank& rank);
+  [[nodiscard]] std::uint32_t PlaceOf(RankIndex rank) const {
+    const std::uint32_t group = Value(rank) / share_.group_size;
+    return (group - share_.first) / share_.stride * share_.group_size +
+           Value(rank) % share_.group_size;
+  }
+  Rank& RankOf(RankIndex rank) { return ranks_[PlaceOf(rank)]; }
+  [[nodiscard]] std::span<Rank> RanksOf(const Group& group) {
+    const auto place = static_cast<std::size_t>(&group - groups_.data());
+    return std::span(ranks_).subspan(place * share_.group_size, share_.group_size);
+  }
+  [[nodiscard]] bool InPass(const Rank& rank) const { return groups_[rank.group].in_pass; }
+  void Want(const Rank& rank);
   void StartWanted(TimePoint now);
-  void StartPass(Rank& rank, TimePoint at);
-  void EndPass(Rank& rank, TimePoint now);
+  void RunGroup(Due due, TimePoint now);
+  void StartPass(Group& group, TimePoint at);
+  void EndPass(Group& group, TimePoint now);
+  void EndPassOf(Rank& rank, TimePoint end);
+  void CompleteTransfers(Group& group, TimePoint now);
+  void AwaitTransfer(Group& group);
   void TakeEvents(std::vector<engine::KvEvent>& events);
   void TakeCommandEvents(Rank& rank);
   void UpdateBound(Rank& rank);
@@ -125,15 +146,19 @@ class RankHost {
   void Notify(Rank& rank, const std::vector<HandoffNotice>& notices);
 
   const Share share_;
+  const EngineSemantics semantics_;
   const bool pass_stats_;
   WaitingBound& bound_;
   engine::EngineSink* sink_ = nullptr;
   TimePoint ready_at_{};
-  std::vector<Rank> ranks_;
+  std::vector<Group> groups_;
+  std::vector<Rank> ranks_;  ///< of all groups, one after the other
   std::priority_queue<Due, std::vector<Due>, std::greater<>>
-      due_;  ///< one entry for each pass under way
-  std::vector<std::uint32_t> due_now_;
-  std::vector<std::uint32_t> wanted_;  ///< ranks that got a command since they last looked for work
+      due_;  ///< one entry for each pass under way, and for transfers
+  std::vector<Due> due_now_;
+  std::vector<std::uint32_t>
+      wanted_;                       ///< groups that got a command since they last looked for work
+  std::vector<PassOutput*> places_;  ///< of the group that starts a pass
   std::vector<std::unique_ptr<PassOutput>> outputs_;  ///< unused ones
   std::vector<engine::KvEvent> events_;
   std::int64_t weight_ = 0;  ///< of what was not yet charged to a batch: blocks in events, outputs

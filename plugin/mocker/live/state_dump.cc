@@ -35,7 +35,7 @@ std::string RankHost::Dump() const {
     Field(ranks, "preemptions_total", load.preemptions_total);
     Field(ranks, "passes_total", load.passes_total);
     Field(ranks, "kv_events_total", rank.scheduler->event_count());
-    Field(ranks, "in_pass", rank.pass ? 1U : 0U);
+    Field(ranks, "in_pass", InPass(rank) ? 1U : 0U);
     ranks += '}';
   }
   Field(out, "thread", share_.first);

@@ -20,7 +20,7 @@ EngineSemantics SemanticsOf(SemanticsRelease release, EngineType type) {
   semantics.events_at_end = true;
   semantics.destination_keeps_its_place = true;
   semantics.ranks_share_passes = true;
-  semantics.catch_up_max = std::chrono::milliseconds(5);
+  semantics.catch_up_max = semantics.catch_up_left = std::chrono::milliseconds(5);
   semantics.prefill_first = true;
   return semantics;
 }

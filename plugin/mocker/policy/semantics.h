@@ -35,8 +35,9 @@ struct EngineSemantics {
   bool destination_keeps_its_place = false;
   /// 1.6: the ranks of a worker start a pass together and end it with the slowest of them.
   bool ranks_share_passes = false;
-  /// A rank that is late by more than this does not catch up with what is beyond.
+  /// A rank that is late by more than `catch_up_max` is `catch_up_left` late from then on.
   Nanoseconds catch_up_max = std::chrono::milliseconds(100);
+  Nanoseconds catch_up_left{0};
   /// SGLang of 1.6: a pass computes prompts or decodes, never both; requests hold whole pages; what
   /// is cached costs nothing. 1.3: mixed passes over a pool of tokens (sglang/mixed_passes.h,
   /// sglang/prefill_first.h).

@@ -39,7 +39,7 @@ void Scheduler::ScheduleRunning() {
 
 void Scheduler::AdmitWaiting() {
   const std::uint64_t running_max = config_.running_max == 0 ? UINT64_MAX : config_.running_max;
-  while (!preempted_any_ && running_count_ < running_max) {
+  while (!preempted_any_ && running_count_ < running_max && (!host_ || budget_ > 0)) {
     std::uint32_t index = NextCandidate();
     if (index == kNoIndex) {
       return;
@@ -53,7 +53,12 @@ void Scheduler::AdmitWaiting() {
     PrefixCost cost;
     if (!IsPrebuilt(request)) {
       cost = CostOf(request);
-      if (!Fits(request, cost)) {
+      const HostAnswer answer = host_ ? AskHost(index, cost) : HostAnswer::kNothing;
+      if (answer == HostAnswer::kAside) {
+        SetAside(index);
+        continue;
+      }
+      if (answer == HostAnswer::kNoRoom || !Fits(request, cost)) {
         // Nobody overtakes the head, but for prompts that have their blocks: the head may wait for
         // what they hold, and then both would wait for ever.
         index = config_.strict_reference ? kNoIndex : FirstPrebuilt();
@@ -75,7 +80,11 @@ void Scheduler::AdmitWaiting() {
 
 std::uint32_t Scheduler::NextCandidate() const {
   // While a destination waits for room only prompts that have theirs already may pass.
-  return pending_.empty() ? waiting_.front() : FirstPrebuilt();
+  if (!pending_.empty() || (host_ && prebuilt_ > 0 && config_.worker_type == WorkerType::kDecode)) {
+    return FirstPrebuilt();
+  }
+  const std::uint32_t awake = host_ ? FirstAwake() : kNoIndex;
+  return awake != kNoIndex ? awake : waiting_.front();
 }
 
 std::uint32_t Scheduler::FirstPrebuilt() const {
@@ -132,21 +141,30 @@ Scheduler::PrefixCost Scheduler::CostOf(const RequestState& request) const {
   if (!config_.prefix_caching) {
     return {};
   }
-  const EngineSemantics& semantics = config_.semantics;
   const std::uint64_t block = config_.block_size;
   const KvPool::Prefix prefix = pool_->FindPrefix(request.sequence.blocks());
-  const std::uint64_t most =
-      semantics.reuses_generated_blocks ? request.length : request.prompt_length;
+  const std::uint64_t most = ReusableMax(request);
   PrefixCost cost{std::min(prefix.blocks * block, most), std::min(prefix.active * block, most)};
-  if (semantics.recomputes_last_block && request.length < request.length_max) {
-    const std::uint64_t cap = request.length == 0 ? 0 : (request.length - 1) / block * block;
-    cost.cached = std::min(cost.cached, cap);
+  if (RecomputesLast(request)) {
     if (config_.speculative && cost.cached >= block) {
       cost.cached -= block;
     }
-    cost.active = std::min({cost.active, cap, cost.cached});
+    cost.active = std::min(cost.active, cost.cached);
   }
   return cost;
+}
+
+bool Scheduler::RecomputesLast(const RequestState& request) const {
+  return config_.semantics.recomputes_last_block && request.length < request.length_max;
+}
+
+/// Tokens that it may find in the cache.
+std::uint64_t Scheduler::ReusableMax(const RequestState& request) const {
+  if (RecomputesLast(request)) {
+    const std::uint64_t block = config_.block_size;
+    return request.length == 0 ? 0 : (request.length - 1) / block * block;
+  }
+  return config_.semantics.reuses_generated_blocks ? request.length : request.prompt_length;
 }
 
 Candidate Scheduler::CandidateOf(const RequestState& request, const PrefixCost& cost) const {
@@ -205,6 +223,9 @@ Scheduler::Scheduled Scheduler::SchedulePart(std::uint32_t index, const PrefixCo
   output_->progressed = true;
   if (from_waiting) {
     EnterRunning(index);
+    if (host_) {
+      AdmittedFromHost(index, reused);
+    }
     output_->admissions.push_back({request.id, static_cast<std::uint32_t>(reused)});
   }
   budget_ -= part_used_;

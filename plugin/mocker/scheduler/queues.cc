@@ -89,6 +89,9 @@ std::uint32_t Scheduler::NewRequest(engine::Request request) {
   state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
   by_id_.Insert(Value(state.id), index);
   ++unadmitted_;
+  if (host_ && index >= host_->requests.size()) {
+    host_->requests.resize(std::size_t{index} + 1);
+  }
   return index;
 }
 
@@ -110,7 +113,7 @@ bool Scheduler::Cancel(RequestId id, CommandOutput& /*output*/) {
 
 void Scheduler::EnterRunning(std::uint32_t index) {
   RequestState& request = requests_[index];
-  waiting_.Remove(requests_, index);
+  LeaveWaiting(index);
   unadmitted_ -= request.status == State::kWaiting ? 1U : 0U;
   prebuilt_ -= IsPrebuilt(request) ? 1U : 0U;
   request.status = State::kRunning;
@@ -140,6 +143,9 @@ void Scheduler::Retire(std::uint32_t index) {
     LeaveQueue(index);
     unused_.push_back(index);
   }
+  if (host_) {
+    ForgetHost(index);
+  }
   stalled_ = false;
   outputless_ -= request.length_max == request.prompt_length ? 1U : 0U;
   by_id_.Erase(Value(request.id), index);
@@ -155,7 +161,7 @@ void Scheduler::LeaveQueue(std::uint32_t index) {
       prebuilt_ -= IsPrebuilt(requests_[index]) ? 1U : 0U;
       [[fallthrough]];
     case State::kPreempted:
-      waiting_.Remove(requests_, index);
+      LeaveWaiting(index);
       return;
     case State::kPending:
       --unadmitted_;
@@ -194,6 +200,9 @@ std::uint32_t Scheduler::PreemptOne() {
   }
   --running_count_;
   RequestState& request = requests_[victim];
+  if (host_) {
+    FlushStore(victim);
+  }
   ReleaseBlocks(request);
   request.status = State::kPreempted;
   waiting_.PushFront(requests_, victim);

@@ -17,6 +17,17 @@ bool RankGroup::HasWork() const {
       ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->HasWork(); });
 }
 
+std::optional<Nanoseconds> RankGroup::NextTransfer() const {
+  std::optional<Nanoseconds> next;
+  for (const auto& rank : ranks_) {
+    const std::optional<Nanoseconds> own = rank->NextTransfer();
+    if (own && (!next || *own < *next)) {
+      next = own;
+    }
+  }
+  return next;
+}
+
 bool RankGroup::IsDrained() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
     return !rank->HasWork() && rank->blocks().used == 0 && rank->unadmitted() == 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace understudy::mocker {
@@ -25,6 +26,9 @@ class RankGroup {
   /// `outputs[i]` is filled for rank i; that of a rank without work says nothing but how long the
   /// pass is. Returns whether anybody progressed.
   bool RunPass(Nanoseconds at, const std::vector<PassOutput*>& outputs);
+
+  /// The earliest of its ranks'.
+  [[nodiscard]] std::optional<Nanoseconds> NextTransfer() const;
 
  private:
   [[nodiscard]] bool IsDrained() const;

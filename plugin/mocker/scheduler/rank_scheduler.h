@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -52,6 +53,14 @@ class RankScheduler {
   virtual void ComputePass(const PassStart& start, PassOutput& output) = 0;
   /// To follow each ComputePass, when it is known what the others did.
   virtual void SettlePass(const SharedPass& pass) = 0;
+  /// Its modelled time is over, `at` that moment: transfers that it prepared begin, and those that
+  /// are due end. Before RetryDestination.
+  virtual void EndPass(Nanoseconds /*at*/, CommandOutput& /*output*/) {}
+
+  /// When a transfer between device and host ends that may give the rank work; none without host
+  /// offload. CompleteTransfers is to be called then, but not while the time of a pass is running.
+  [[nodiscard]] virtual std::optional<Nanoseconds> NextTransfer() const { return std::nullopt; }
+  virtual void CompleteTransfers(Nanoseconds /*at*/, CommandOutput& /*output*/) {}
 
   /// Forgets the cached blocks that no request uses; their number, or none with kRefuse (see
   /// there). Not during the modelled time of a pass.
@@ -65,6 +74,9 @@ class RankScheduler {
 
   /// Requests that were never admitted so far: what the bound of waiting requests counts.
   [[nodiscard]] virtual std::uint32_t unadmitted() const = 0;
+
+  /// The blocks of a tier that routers should know of, sorted. For tests.
+  [[nodiscard]] virtual std::vector<BlockHash> KnownBlocks(StorageTier tier) const = 0;
 
   /// Checks the cache, and that the requests hold exactly what it calls used. Empty if all is well.
   /// For tests.

@@ -20,6 +20,20 @@ std::unique_ptr<KvPool> NewPool(const SchedulerConfig& config, RankIndex rank) {
   return std::make_unique<BlockPool>(options);
 }
 
+std::unique_ptr<HostOffload> NewHost(const SchedulerConfig& config) {
+  if (!config.host_offload) {
+    return nullptr;
+  }
+  const HostOffloadOptions& host = *config.host_offload;
+  return std::make_unique<HostOffload>(HostTier::Options{
+      .blocks_max = host.num_host_blocks,
+      .block_bytes = config.block_size * config.kv_cache_bytes_per_token,
+      .to_host_gbps = host.d2h_bandwidth_gbps,
+      .to_device_gbps = host.h2d_bandwidth_gbps,
+      .latency = std::chrono::duration_cast<Nanoseconds>(
+          std::chrono::duration<double, std::milli>(host.latency_to_first_byte_ms))});
+}
+
 constexpr const char* kDeadEnd =
     "Completion signal received before max tokens reached: the prompt does not fit into a pass "
     "(chunked prefill is off and it exceeds the token budget)";
@@ -41,7 +55,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, RankIndex rank)
     : config_(config),
       rank_(rank),
       rank_seed_(OutputTokens::Mix(config.seed ^ (std::uint64_t{Value(rank)} << 32U))),
-      pool_(NewPool(config, rank)) {
+      pool_(NewPool(config, rank)),
+      host_(NewHost(config)) {
   UNDERSTUDY_ASSERT(config.policy != nullptr && config.perf_model != nullptr &&
                     config.block_size >= 2);
   if (config.speculative) {
@@ -54,7 +69,7 @@ std::optional<std::uint64_t> Scheduler::ClearCache(engine::InUse in_use, Command
   if (in_use == engine::InUse::kRefuse && pool_->active() > 0) {
     return std::nullopt;
   }
-  return pool_->ClearCached(output.events);
+  return pool_->ClearCached(host_ != nullptr, output.events);
 }
 
 void Scheduler::ComputePass(const PassStart& start, PassOutput& output) {
@@ -67,12 +82,18 @@ void Scheduler::ComputePass(const PassStart& start, PassOutput& output) {
   prefill_batch_ = {};
   preempted_any_ = false;
   defers_prompts_ = DefersPrompts(start);
+  pass_start_ = start.at;
   token_count_.BeginPass();
 
   ScheduleRunning();
   AdmitWaiting();
   if (!defers_prompts_ && !preempted_any_) {
     left_waiting_ = !waiting_.empty();
+  }
+  if (host_) {
+    PrepareStores();
+    CollectFence();
+    output.fence = std::max(Nanoseconds(0), host_->compute_from - pass_start_);
   }
   if (config_.worker_type != WorkerType::kDecode) {
     output.prefill = ScaledTime(config_.perf_model->PrefillMs(prefill_batch_),
@@ -100,8 +121,15 @@ void Scheduler::SettlePass(const SharedPass& pass) {
 }
 
 void Scheduler::FailDeadEnd() {
-  if (output_->progressed || config_.strict_reference || running_count_ > 0 || waiting_.empty() ||
+  if (output_->progressed || config_.strict_reference || running_count_ > 0 ||
       reserved_ + held_sources_ + pending_.size() > 0) {
+    return;
+  }
+  if (host_ && !host_->aside.empty()) {
+    ReleaseLastLoad();
+    return;
+  }
+  if (waiting_.empty()) {
     return;
   }
   // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody
@@ -114,11 +142,19 @@ engine::Load Scheduler::load() const {
           .blocks_active = pool_->active(),
           .blocks_total = pool_->total(),
           .requests_running = running_count_,
-          .requests_waiting = waiting_.size() + pending_.size() + reserved_,
+          .requests_waiting = WaitingCount() + pending_.size() + reserved_,
           .preemptions_total = preemptions_,
           .passes_total = passes_,
           .token_gaps_total = token_count_.gaps_total(),
           .token_gap_ns_total = token_count_.gap_ns_total()};
+}
+
+std::vector<BlockHash> Scheduler::KnownBlocks(StorageTier tier) const {
+  if (tier == StorageTier::kDevice) {
+    return pool_->KnownBlocks();
+  }
+  return host_ && tier == StorageTier::kHostPinned ? host_->tier.KnownBlocks()
+                                                   : std::vector<BlockHash>{};
 }
 
 std::string Scheduler::CheckConsistency() const {
@@ -129,14 +165,16 @@ std::string Scheduler::CheckConsistency() const {
   std::uint32_t waiting = 0;
   std::uint32_t apart = 0;
   std::vector<std::uint32_t> slots;
-  for (const RequestState& request : requests_) {
+  for (std::size_t index = 0; index < requests_.size(); ++index) {
+    const RequestState& request = requests_[index];
     const State status = request.status;
     running += status == State::kRunning ? 1U : 0U;
     waiting += status == State::kWaiting || status == State::kPreempted ? 1U : 0U;
     apart += status == State::kHeld || status == State::kPending || status == State::kReserved;
     const bool may_hold = status == State::kRunning || status == State::kHeld ||
                           status == State::kReserved ||
-                          (status == State::kWaiting && request.destination);
+                          (status == State::kWaiting && request.destination) ||
+                          (host_ && host_->requests[index].loaded > 0);
     if (!may_hold && request.held > 0) {
       return "a request that neither runs nor is handed over holds blocks";
     }
@@ -150,7 +188,12 @@ std::string Scheduler::CheckConsistency() const {
     return "requests hold " + std::to_string(slots.size()) + " blocks, active are " +
            std::to_string(pool_->active());
   }
-  if (running != running_count_ || waiting != waiting_.size() ||
+  if (host_) {
+    if (std::string problem = host_->tier.CheckConsistency(); !problem.empty()) {
+      return problem;
+    }
+  }
+  if (running != running_count_ || waiting != WaitingCount() ||
       apart != pending_.size() + reserved_ + held_sources_ ||
       by_id_.size() != running + waiting + apart) {
     return "the queues do not match the requests";

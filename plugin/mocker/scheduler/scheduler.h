@@ -3,6 +3,7 @@
 
 #include "plugin/mocker/kv_cache/index_table.h"
 #include "plugin/mocker/kv_cache/kv_pool.h"
+#include "plugin/mocker/scheduler/host_offload.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 #include "plugin/mocker/scheduler/request_state.h"
 #include "plugin/mocker/scheduler/token_count.h"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,16 +30,22 @@ class Scheduler final : public RankScheduler {
 
   void Submit(engine::Request request) override;
   bool Cancel(RequestId id, CommandOutput& output) override;
-  [[nodiscard]] bool HasWork() const override { return running_count_ > 0 || !waiting_.empty(); }
+  [[nodiscard]] bool HasWork() const override {
+    return running_count_ > 0 || !waiting_.empty() || (host_ && host_->awake > 0);
+  }
   void ComputePass(const PassStart& start, PassOutput& output) override;
   void SettlePass(const SharedPass& pass) override;
   std::optional<std::uint64_t> ClearCache(engine::InUse in_use, CommandOutput& output) override;
+  void EndPass(Nanoseconds at, CommandOutput& output) override;
+  [[nodiscard]] std::optional<Nanoseconds> NextTransfer() const override;
+  void CompleteTransfers(Nanoseconds at, CommandOutput& output) override;
   [[nodiscard]] engine::Load load() const override;
   [[nodiscard]] BlockCounts blocks() const override {
     return {pool_->active(), pool_->cached(), pool_->free(), pool_->total()};
   }
   [[nodiscard]] std::uint64_t event_count() const override { return pool_->event_count(); }
   [[nodiscard]] std::uint32_t unadmitted() const override { return unadmitted_; }
+  [[nodiscard]] std::vector<BlockHash> KnownBlocks(StorageTier tier) const override;
   [[nodiscard]] std::string CheckConsistency() const override;
   void SubmitSource(engine::Request request) override;
   bool ReleaseSource(RequestId id, CommandOutput& output) override;
@@ -68,6 +76,8 @@ class Scheduler final : public RankScheduler {
   void EnterRunning(std::uint32_t index);
   void ReleaseBlocks(RequestState& request);
   void Retire(std::uint32_t index);
+  void LeaveWaiting(std::uint32_t index);
+  [[nodiscard]] std::uint32_t WaitingCount() const;
   void LeaveQueue(std::uint32_t index);
   std::uint32_t PreemptOne();
   void UndoPart(RequestState& victim);
@@ -85,11 +95,33 @@ class Scheduler final : public RankScheduler {
   [[nodiscard]] PoolView ViewOfPool() const;
   [[nodiscard]] bool Fits(const RequestState& request, const PrefixCost& cost) const;
   [[nodiscard]] PrefixCost CostOf(const RequestState& request) const;
+  [[nodiscard]] bool RecomputesLast(const RequestState& request) const;
+  [[nodiscard]] std::uint64_t ReusableMax(const RequestState& request) const;
   [[nodiscard]] Candidate CandidateOf(const RequestState& request, const PrefixCost& cost) const;
   Scheduled SchedulePart(std::uint32_t index, const PrefixCost* cost);
   enum class Allocated : std::uint8_t { kYes, kNoBlocks, kGone };
   Allocated Allocate(std::uint32_t index, std::uint64_t target, std::uint64_t reused);
   void FinishPart(RequestState& request, std::uint64_t before, std::uint64_t done);
+
+  // host_offload.cc; host_ is there
+  enum class HostAnswer : std::uint8_t { kNothing, kAside, kNoRoom };
+  [[nodiscard]] std::span<const LogicalBlock> PromptBlocks(const RequestState& request) const;
+  void SetAside(std::uint32_t index);
+  void WakeAside();
+  [[nodiscard]] std::uint32_t FirstAwake() const;
+  HostAnswer AskHost(std::uint32_t index, PrefixCost& cost);
+  HostAnswer StartLoad(std::uint32_t index,
+                       const PrefixCost& cost,
+                       std::size_t base,
+                       std::size_t end);
+  [[nodiscard]] std::uint64_t PromisedBlocks() const;
+  void AdmittedFromHost(std::uint32_t index, std::uint64_t reused);
+  void PrepareStores();
+  void CollectFence();
+  void FlushStore(std::uint32_t index);
+  void ForgetHost(std::uint32_t index);
+  void ReleaseLastLoad();
+  void FinishTransfers(Nanoseconds at, bool pass_over, CommandOutput& output);
 
   // handoff.cc
   void HoldSource(std::uint32_t index);
@@ -122,6 +154,7 @@ class Scheduler final : public RankScheduler {
   const RankIndex rank_;
   const std::uint64_t rank_seed_;
   const std::unique_ptr<KvPool> pool_;
+  const std::unique_ptr<HostOffload> host_;  ///< null: no host tier
   std::vector<RequestState> requests_;
   std::vector<std::uint32_t> unused_;  ///< entries of requests_
   std::vector<std::uint32_t>
@@ -154,6 +187,7 @@ class Scheduler final : public RankScheduler {
   PrefillBatch prefill_batch_;
   bool preempted_any_ = false;
   bool defers_prompts_ = false;
+  Nanoseconds pass_start_{0};
   std::uint64_t part_used_ = 0;  ///< tokens of the part scheduled last
   std::vector<std::uint32_t> ready_;
   std::vector<engine::Output> endings_;  ///< without a token, reported after the tokens

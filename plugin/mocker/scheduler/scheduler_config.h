@@ -33,6 +33,8 @@ struct SchedulerConfig {
   double speedup_ratio = 1.0;
   double decode_speedup_ratio = 1.0;
   SglangOptions sglang{};
+  std::optional<HostOffloadOptions> host_offload{};
+  std::uint64_t kv_cache_bytes_per_token = 0;  ///< with host_offload
   std::optional<SpeculativeOptions> speculative{};
   std::optional<ReasoningOptions> reasoning{};
   std::uint64_t seed = 42;

@@ -22,13 +22,19 @@ void Scheduler::FinishStats() {
       decode.Add(request.pass_length);
     }
   }
-  for (std::uint32_t index = waiting_.front(); index != kNoIndex; index = requests_[index].next) {
-    const RequestState& request = requests_[index];
-    if (request.status == State::kPreempted || request.destination) {
-      queued_decode.Add(request.destination ? request.prompt_length : request.length);
-    } else {
-      queued_prefill.Add(request.prompt_length);
+  const auto add_queued = [&](std::uint32_t index) {
+    for (; index != kNoIndex; index = requests_[index].next) {
+      const RequestState& request = requests_[index];
+      if (request.status == State::kPreempted || request.destination) {
+        queued_decode.Add(request.destination ? request.prompt_length : request.length);
+      } else {
+        queued_prefill.Add(request.prompt_length);
+      }
     }
+  };
+  add_queued(waiting_.front());
+  if (host_) {
+    add_queued(host_->aside.front());
   }
   for (const RequestState& request : requests_) {
     if (request.status == State::kPending || request.status == State::kReserved) {

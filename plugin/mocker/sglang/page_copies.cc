@@ -1,5 +1,7 @@
 #include "plugin/mocker/sglang/page_copies.h"
 
+#include <algorithm>
+
 namespace understudy::mocker {
 
 PageCopies::Added PageCopies::Add(BlockHash hash) {
@@ -54,6 +56,17 @@ bool PageCopies::Remove(std::uint32_t copy) {
   by_hash_.Erase(Value(name.hash), entry.name);
   unused_names_.push_back(entry.name);
   return true;
+}
+
+std::vector<BlockHash> PageCopies::Names() const {
+  std::vector<BlockHash> names;
+  for (const Name& name : names_) {
+    if (name.copies > 0) {
+      names.push_back(name.hash);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::string PageCopies::CheckConsistency() const {

@@ -41,6 +41,9 @@ class PageCopies {
 
   [[nodiscard]] std::size_t size() const { return copies_.size() - unused_count_; }
 
+  /// Of which there are copies, sorted; none if they are not counted. For tests.
+  [[nodiscard]] std::vector<BlockHash> Names() const;
+
   /// Empty if all is consistent. For tests.
   [[nodiscard]] std::string CheckConsistency() const;
 

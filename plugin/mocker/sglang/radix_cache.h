@@ -84,6 +84,9 @@ class RadixCache {
   /// Copies that are not in the tree.
   [[nodiscard]] std::uint64_t copies_outside_tree() const { return copies_.size() - tree_.pages(); }
 
+  /// Names of all pages that exist, sorted; none without events. For tests.
+  [[nodiscard]] std::vector<BlockHash> KnownBlocks() const { return copies_.Names(); }
+
   /// Walks everything; empty if all is consistent and the locks are those of `holders` (a node
   /// each), else what is wrong. For tests.
   [[nodiscard]] std::string CheckConsistency(std::span<const std::uint32_t> holders) const;

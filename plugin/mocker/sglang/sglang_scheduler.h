@@ -42,6 +42,9 @@ class SglangScheduler : public RankScheduler {
   [[nodiscard]] BlockCounts blocks() const override;
   [[nodiscard]] std::uint64_t event_count() const override { return cache_.event_count(); }
   [[nodiscard]] std::uint32_t unadmitted() const override { return unadmitted_; }
+  [[nodiscard]] std::vector<BlockHash> KnownBlocks(StorageTier tier) const override {
+    return tier == StorageTier::kDevice ? cache_.KnownBlocks() : std::vector<BlockHash>{};
+  }
   [[nodiscard]] std::string CheckConsistency() const override;
   void SubmitSource(engine::Request request) override;
   bool ReleaseSource(RequestId id, CommandOutput& output) override;

@@ -88,10 +88,22 @@ TEST_F(EngineArgs, TheEngineOfTheNewReleaseServesAndEndsAtTheModelsLength) {
   ASSERT_TRUE(cut->WaitClosed());
   EXPECT_EQ(cut->tokens().size(), 5U);
   EXPECT_EQ(WhyNotServing(*worker), "");
-  ExpectExit({"--engine-semantics", "1.6", "--data-parallel-size", "2"},
-             1,
-             "--engine-semantics 1.6 with --data-parallel-size '2' is not supported");
   ExpectExit({"--max-model-len", "0"}, 1, "--max-model-len must be at least 1, got 0");
+}
+
+TEST_F(EngineArgs, RanksOfTheNewReleaseServeTogether) {
+  for (const char* type : {"vllm", "sglang"}) {
+    const auto worker = Start(
+        kFree +
+        Arguments{"--engine-semantics", "1.6", "--engine-type", type, "--data-parallel-size", "2"});
+    const auto first = Send(*worker, 30, 10);
+    const auto second = Send(*worker, 40, 5);
+    ASSERT_TRUE(first->WaitClosed());
+    ASSERT_TRUE(second->WaitClosed());
+    EXPECT_EQ(first->tokens().size(), 10U);
+    EXPECT_EQ(second->tokens().size(), 5U);
+    EXPECT_EQ(WhyNotServing(*worker), "");
+  }
 }
 
 TEST_F(EngineArgs, AThinkingSpanSurroundsTheFirstTokens) {

@@ -49,6 +49,19 @@ void ReadSglang(const Json& engine, MockerOptions& options) {
   Read(sglang, "schedule_conservativeness", options.sglang.schedule_conservativeness);
 }
 
+void ReadHostOffload(const Json& engine, MockerOptions& options) {
+  if (!engine.contains("native_host_offload")) {
+    return;
+  }
+  const Json& host = engine["native_host_offload"];
+  HostOffloadOptions& tier = options.host_offload.emplace();
+  Read(host, "num_host_blocks", tier.num_host_blocks);
+  Read(host, "d2h_bandwidth_gbps", tier.d2h_bandwidth_gbps);
+  Read(host, "h2d_bandwidth_gbps", tier.h2d_bandwidth_gbps);
+  Read(host, "latency_to_first_byte_ms", tier.latency_to_first_byte_ms);
+  options.kv_cache_bytes_per_token = engine["kv_cache_bytes_per_token"].get<std::uint64_t>();
+}
+
 /// Constant times, release 1.6's timing model "fixed".
 class FixedModel final : public PerfModel {
  public:
@@ -68,11 +81,11 @@ class FixedModel final : public PerfModel {
 
 }  // namespace
 
-MockerOptions Golden16Options(const Json& engine_args) {
+MockerOptions Golden16Options(const Json& engine_args, bool strict) {
   const Json& engine = engine_args["engine"];
   MockerOptions options;
   options.semantics = SemanticsRelease::k16;
-  options.strict_reference = true;
+  options.strict_reference = strict;
   const std::string backend = engine.value("backend", "vllm");
   options.engine_type = backend == "trtllm"   ? EngineType::kTrtllm
                         : backend == "sglang" ? EngineType::kSglang
@@ -99,11 +112,13 @@ MockerOptions Golden16Options(const Json& engine_args) {
   Read(engine, "prefill_decode_interval", options.prefill_decode_interval);
   ReadSpeculative(engine, options);
   ReadSglang(engine, options);
+  ReadHostOffload(engine, options);
   return options;
 }
 
-Golden16Worker::Golden16Worker(const Json& engine_args) {
-  auto setup = EngineSetup::New(Golden16Options(engine_args));
+Golden16Worker::Golden16Worker(const Json& engine_args, bool strict) {
+  const MockerOptions options = Golden16Options(engine_args, strict);
+  auto setup = EngineSetup::New(options);
   if (!setup) {
     std::cerr << setup.error().message << "\n";
     std::abort();
@@ -116,7 +131,7 @@ Golden16Worker::Golden16Worker(const Json& engine_args) {
     fixed_ = std::make_unique<FixedModel>(engine["timing_model"]);
     config.perf_model = fixed_.get();
   }
-  group_ = std::make_unique<RankGroup>(config, 0, RanksPerWorker(Golden16Options(engine_args)));
+  group_ = std::make_unique<RankGroup>(config, 0, RanksPerWorker(options));
 }
 
 }  // namespace understudy::mocker

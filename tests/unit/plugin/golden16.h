@@ -10,13 +10,13 @@
 
 namespace understudy::mocker {
 
-/// Nested `engine_args` of a case as options, with the strict reference's behaviour.
-[[nodiscard]] MockerOptions Golden16Options(const nlohmann::json& engine_args);
+/// Nested `engine_args` of a case as options.
+[[nodiscard]] MockerOptions Golden16Options(const nlohmann::json& engine_args, bool strict);
 
 /// A worker as nested `engine_args` describe it.
 class Golden16Worker {
  public:
-  explicit Golden16Worker(const nlohmann::json& engine_args);
+  explicit Golden16Worker(const nlohmann::json& engine_args, bool strict = true);
   [[nodiscard]] RankGroup& group() { return *group_; }
   [[nodiscard]] RankScheduler& rank(std::size_t index) { return *group_->ranks().at(index); }
 

@@ -23,7 +23,12 @@ TEST_P(HandoffProperty, EveryHandoffEndsAndNoBlockIsLost) {
   config.running_max = random.Chance(30) ? 0 : 1 + random.Below(6);
   config.budget = random.Chance(30) ? 0 : 8 + random.Below(60);
   config.preemption = random.Chance(50) ? PreemptionMode::kFifo : PreemptionMode::kLifo;
-  if (random.Chance(30)) {
+  if (new_release && config.engine_type == EngineType::kVllm && random.Chance(40)) {
+    config.kv_cache_bytes_per_token = 100'000;
+    config.host_offload = {.num_host_blocks = 1 + random.Below(60),
+                           .d2h_bandwidth_gbps = random.Below(4) * 0.05,
+                           .h2d_bandwidth_gbps = random.Below(4) * 0.05};
+  } else if (random.Chance(30)) {
     config.speculative = SpeculativeOptions{.accept_rates = {0.5, 0.5}, .seed = GetParam()};
   }
   Handoffs(config, random).Run();

@@ -98,6 +98,12 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
       return;
     }
     for (const Json& want : step[when]) {
+      if (want.contains("internal_work_at_ms")) {
+        CommandOutput output;
+        worker_.rank(0).CompleteTransfers(TimeOf(want["internal_work_at_ms"]), output);
+        EXPECT_EQ(TextOf(output.events), TextOf(want["kv_events"]));
+        continue;
+      }
       SCOPED_TRACE(want["command"].get<std::string>() + " " + want["id"].get<std::string>());
       CommandOutput output;
       Command(want, output);
@@ -176,7 +182,10 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
     worker_.group().RunPass(TimeOf(step["start_ms"]), places);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       SCOPED_TRACE("rank " + std::to_string(i));
-      CheckRank(step.contains("by_rank") ? step["by_rank"][i] : step, worker_.rank(i), outputs[i]);
+      CheckRank(step.contains("by_rank") ? step["by_rank"][i] : step,
+                TimeOf(step["end_ms"]),
+                worker_.rank(i),
+                outputs[i]);
     }
   }
 
@@ -184,7 +193,7 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
     return Nanoseconds(std::llround(ms.get<double>() * 1e6));
   }
 
-  void CheckRank(const Json& step, RankScheduler& rank, PassOutput& output) {
+  void CheckRank(const Json& step, Nanoseconds end, RankScheduler& rank, PassOutput& output) {
     const double want_ms = step["modelled_duration_ms"];
     EXPECT_NEAR(static_cast<double>(output.duration().count()) / 1e6,
                 want_ms,
@@ -199,6 +208,7 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
     ExpectOutputs(step["outputs"], output.outputs);
     EXPECT_EQ(rank.CheckConsistency(), "");
     CommandOutput retried;
+    rank.EndPass(end, retried);
     rank.RetryDestination(retried);
     output.events.insert(output.events.end(), retried.events.begin(), retried.events.end());
     output.notices.insert(output.notices.end(), retried.notices.begin(), retried.notices.end());
@@ -297,6 +307,12 @@ INSTANTIATE_TEST_SUITE_P(Recorded,
                                            "vllm_handoff_destination_deadlock",
                                            "vllm_handoff_destination_prefix",
                                            "vllm_handoff_source",
+                                           "vllm_host_offload",
+                                           "vllm_host_offload_cancel_load",
+                                           "vllm_host_offload_fence",
+                                           "vllm_host_offload_latency",
+                                           "vllm_host_offload_small",
+                                           "vllm_host_offload_unlimited",
                                            "vllm_dp2_barrier",
                                            "vllm_dp2_prefill_interval",
                                            "sglang_cancel",

@@ -20,6 +20,8 @@ std::vector<std::string> TextOf(const std::vector<engine::KvEvent>& events) {
     text += stored ? " stored after " +
                          (event.parent ? std::to_string(Value(*event.parent)) : std::string("none"))
                    : std::string(" removed");
+    text += event.tier == StorageTier::kDevice ? "" : " on the host";
+    text += event.start_position ? " from " + std::to_string(*event.start_position) : "";
     for (const engine::KvBlock& block : event.blocks) {
       text += " " + std::to_string(Value(block.block_hash));
       text += stored ? "/" + std::to_string(Value(block.tokens_hash)) : std::string();
@@ -37,6 +39,10 @@ std::vector<std::string> TextOf(const Json& events) {
     text += stored ? " stored after " +
                          (event["parent"].is_null() ? "none" : event["parent"].get<std::string>())
                    : std::string(" removed");
+    text += event.value("storage_tier", "device") == "device" ? "" : " on the host";
+    if (stored && event.contains("start_position") && !event["start_position"].is_null()) {
+      text += " from " + std::to_string(event["start_position"].get<std::uint64_t>());
+    }
     for (const Json& block : event[stored ? "blocks" : "block_hashes"]) {
       text += " " + (stored ? block["block_hash"].get<std::string>() + "/" +
                                   block["tokens_hash"].get<std::string>()

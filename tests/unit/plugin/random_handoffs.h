@@ -35,6 +35,9 @@ class Handoffs {
       }
       if (rank_.any().HasWork()) {
         Pass();
+      } else if (CommandOutput output; rank_.AwaitTransfer(0, output)) {
+        rank_.any().RetryDestination(output);
+        Hear(output.events, output.notices);
       } else if (submitted_ == kHandoffRequests && AllOver()) {
         break;
       }

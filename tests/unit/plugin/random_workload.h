@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,7 @@ inline engine::Request RandomRequest(RandomSource& random, std::uint64_t id) {
 
 /// What became of a request.
 struct Fate {
+  std::size_t rank = 0;
   std::uint32_t asked = 0;
   std::uint32_t tokens = 0;
   bool admitted = false;
@@ -42,31 +44,38 @@ struct Fate {
 /// Requests arrive, run and (if wanted) are cancelled at random, until all are over.
 class Workload {
  public:
-  Workload(const SchedulerConfig& config, RandomSource& random, bool cancels)
+  Workload(const SchedulerConfig& config,
+           RandomSource& random,
+           bool cancels,
+           std::uint32_t ranks = 1)
       : caching_(config.prefix_caching),
         may_be_cut_(config.engine_type == EngineType::kTrtllm || config.model_len_max != 0),
-        rank_(config),
+        rank_(config, 0, ranks),
         random_(random),
-        cancels_(cancels) {}
+        cancels_(cancels),
+        listeners_(ranks) {}
 
   void Run() {
     for (int pass = 0; !::testing::Test::HasFailure(); ++pass) {
       Arrive();
-      if (!rank_.any().HasWork()) {
+      if (!rank_.HasWork() && !AwaitTransfers()) {
         break;
       }
       ASSERT_LT(pass, kWorkloadPassesMax) << "somebody waits for ever";
-      Check(rank_.Pass());
+      if (rank_.HasWork()) {
+        rank_.Pass();
+        EXPECT_TRUE(rank_.progressed()) << "a pass with work that does nothing";
+        for (std::size_t i = 0; i < rank_.count(); ++i) {
+          Check(i, rank_.output(i));
+        }
+      }
       Leave();
-      ASSERT_EQ(rank_.any().CheckConsistency(), "");
+      for (std::size_t i = 0; i < rank_.count(); ++i) {
+        ASSERT_EQ(rank_.any(i).CheckConsistency(), "");
+        CheckKnown(i);
+      }
     }
-    for (const auto& [id, fate] : fates_) {
-      EXPECT_TRUE(fate.ended || fate.cancelled) << Value(id);
-    }
-    EXPECT_EQ(rank_.any().blocks().used, 0U);
-    const engine::Load load = rank_.load();
-    EXPECT_EQ(load.requests_running + load.requests_waiting, 0U);
-    EXPECT_EQ(rank_.any().unadmitted(), 0U);
+    CheckEnd();
   }
 
   [[nodiscard]] const std::string& transcript() const { return transcript_; }
@@ -75,8 +84,10 @@ class Workload {
   void Arrive() {
     while (submitted_ < 40 && random_.Chance(40)) {
       engine::Request request = RandomRequest(random_, submitted_);
-      fates_[request.id].asked = request.output_tokens_max;
-      rank_.any().Submit(std::move(request));
+      Fate& fate = fates_[request.id];
+      fate.asked = request.output_tokens_max;
+      fate.rank = random_.Below(static_cast<std::uint32_t>(rank_.count()));
+      rank_.any(fate.rank).Submit(std::move(request));
       ++submitted_;
     }
     if (submitted_ == 0) {
@@ -88,22 +99,56 @@ class Workload {
     if (cancels_ && submitted_ > 0 && random_.Chance(20)) {
       const RequestId id{random_.Below(submitted_)};
       Fate& fate = fates_[id];
-      EXPECT_EQ(rank_.Cancel(id), !fate.ended && !fate.cancelled);
-      for (const engine::KvEvent& event : rank_.command().events) {
-        listener_.Hear(event);
-      }
+      EXPECT_EQ(rank_.Cancel(id, fate.rank), !fate.ended && !fate.cancelled);
+      Hear(fate.rank, rank_.command().events);
       rank_.command().Clear();
       fate.cancelled = !fate.ended;
     }
   }
 
-  void Check(const PassOutput& pass) {
-    EXPECT_TRUE(pass.progressed) << "a pass with work that does nothing";
-    for (const engine::KvEvent& event : pass.events) {
-      listener_.Hear(event);
+  /// False: there are none.
+  bool AwaitTransfers() {
+    bool any = false;
+    for (std::size_t i = 0; i < rank_.count(); ++i) {
+      CommandOutput output;
+      any = rank_.AwaitTransfer(i, output) || any;
+      Hear(i, output.events);
+    }
+    return any;
+  }
+
+  void Hear(std::size_t rank, const std::vector<engine::KvEvent>& events) {
+    for (const engine::KvEvent& event : events) {
+      listeners_[rank].Hear(event);
       transcript_ += "e" + std::to_string(event.event_id) + ":" +
                      std::to_string(Value(event.blocks[0].block_hash));
     }
+  }
+
+  /// The events say what there is.
+  void CheckKnown(std::size_t rank) {
+    for (const StorageTier tier : {StorageTier::kDevice, StorageTier::kHostPinned}) {
+      if (caching_) {
+        EXPECT_EQ(listeners_[rank].blocks(tier), rank_.any(rank).KnownBlocks(tier));
+      }
+    }
+  }
+
+  void CheckEnd() {
+    for (const auto& [id, fate] : fates_) {
+      EXPECT_TRUE(fate.ended || fate.cancelled) << Value(id);
+    }
+    for (std::size_t i = 0; i < rank_.count(); ++i) {
+      EXPECT_EQ(rank_.any(i).blocks().used, 0U);
+      const engine::Load load = rank_.any(i).load();
+      EXPECT_EQ(load.requests_running + load.requests_waiting, 0U);
+      EXPECT_EQ(rank_.any(i).unadmitted(), 0U);
+    }
+  }
+
+  void Check(std::size_t rank, const PassOutput& pass) {
+    EXPECT_EQ(pass.duration(), rank_.output(0).duration()) << "the ranks end together";
+    Hear(rank, pass.events);
     for (const engine::Admission& admission : pass.admissions) {
       fates_[admission.id].admitted = true;
     }
@@ -112,11 +157,7 @@ class Workload {
       transcript_ += " " + std::to_string(Value(output.id)) + ":" + std::to_string(output.token);
     }
     transcript_ += " " + std::to_string(pass.duration().count()) + "\n";
-    if (caching_) {
-      EXPECT_LE(listener_.size(), rank_.any().blocks().total);
-    } else {
-      EXPECT_TRUE(pass.events.empty());
-    }
+    EXPECT_TRUE(caching_ || pass.events.empty());
   }
 
   void CheckOutput(const engine::Output& output, const PassOutput& pass) {
@@ -149,7 +190,7 @@ class Workload {
   const bool cancels_;
   std::uint32_t submitted_ = 0;
   std::map<RequestId, Fate> fates_;
-  Listener listener_;
+  std::vector<Listener> listeners_;  ///< by rank
   std::string transcript_;
 };
 

@@ -4,11 +4,13 @@
 #include "plugin/mocker/perf_model/timing.h"
 #include "plugin/mocker/policy/trtllm_policy.h"
 #include "plugin/mocker/policy/vllm_policy.h"
+#include "plugin/mocker/scheduler/rank_group.h"
 #include "plugin/mocker/scheduler/scheduler.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 namespace understudy::mocker {
@@ -38,30 +40,61 @@ inline engine::Request MakeRequest(std::uint64_t id,
   return request;
 }
 
-/// A rank of any engine type. `scheduler` is the vLLM and TensorRT-LLM one with all it shows.
+/// A rank of any engine type, or several that share passes, in modelled time. `scheduler` is the
+/// vLLM and TensorRT-LLM one with all it shows.
 class TestRank {
  public:
-  explicit TestRank(const SchedulerConfig& config, std::uint32_t rank = 0)
-      : config_(Complete(config)), scheduler_(NewRankScheduler(config_, RankIndex{rank})) {}
-
-  [[nodiscard]] RankScheduler& any() { return *scheduler_; }
-  [[nodiscard]] Scheduler& scheduler() { return dynamic_cast<Scheduler&>(*scheduler_); }
-  const PassOutput& Pass() {
-    scheduler_->RunPass(output_);
-    return output_;
+  explicit TestRank(const SchedulerConfig& config, std::uint32_t rank = 0, std::uint32_t count = 1)
+      : config_(Complete(config, count)), group_(config_, rank, count), outputs_(count) {
+    for (PassOutput& output : outputs_) {
+      places_.push_back(&output);
+    }
   }
-  bool Cancel(RequestId id) { return scheduler_->Cancel(id, command_); }
+
+  [[nodiscard]] RankScheduler& any(std::size_t rank = 0) { return *group_.ranks()[rank]; }
+  [[nodiscard]] Scheduler& scheduler() { return dynamic_cast<Scheduler&>(any()); }
+  [[nodiscard]] std::size_t count() const { return outputs_.size(); }
+  [[nodiscard]] bool HasWork() const { return group_.HasWork(); }
+
+  /// Whole, with what becomes visible at its end.
+  const PassOutput& Pass() {
+    progressed_ = group_.RunPass(now_, places_);
+    now_ += outputs_[0].duration();
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      CommandOutput end;
+      any(i).EndPass(now_, end);
+      outputs_[i].events.insert(outputs_[i].events.end(), end.events.begin(), end.events.end());
+    }
+    return outputs_[0];
+  }
+  [[nodiscard]] const PassOutput& output(std::size_t rank) const { return outputs_[rank]; }
+  /// Somebody, in the latest pass.
+  [[nodiscard]] bool progressed() const { return progressed_; }
+
+  /// Waits for the next transfer. False: there is none.
+  bool AwaitTransfer(std::size_t rank, CommandOutput& output) {
+    const std::optional<Nanoseconds> next = group_.NextTransfer();
+    if (!next) {
+      return false;
+    }
+    now_ = std::max(now_, *next);
+    any(rank).CompleteTransfers(now_, output);
+    return true;
+  }
+
+  bool Cancel(RequestId id, std::size_t rank = 0) { return any(rank).Cancel(id, command_); }
   /// What cancels changed.
   [[nodiscard]] CommandOutput& command() { return command_; }
-  [[nodiscard]] engine::Load load() const { return scheduler_->load(); }
+  [[nodiscard]] engine::Load load() const { return group_.ranks()[0]->load(); }
 
  private:
-  SchedulerConfig Complete(SchedulerConfig config) {
+  SchedulerConfig Complete(SchedulerConfig config, std::uint32_t count) {
     config.policy = &vllm_;
     if (config.engine_type == EngineType::kTrtllm) {
       config.policy = &trtllm_;
     }
     config.perf_model = &model_;
+    config.ranks_per_worker = count;
     return config;
   }
 
@@ -69,8 +102,11 @@ class TestRank {
   TrtllmPolicy trtllm_;
   PolynomialModel model_;
   SchedulerConfig config_;
-  std::unique_ptr<RankScheduler> scheduler_;
-  PassOutput output_;
+  RankGroup group_;
+  std::vector<PassOutput> outputs_;
+  std::vector<PassOutput*> places_;
+  bool progressed_ = false;
+  Nanoseconds now_{0};
   CommandOutput command_;
 };
 

@@ -6,6 +6,8 @@
 #include "tests/fakes/manual_clock.h"
 #include "tests/unit/plugin/rank.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace understudy::mocker {
@@ -58,12 +60,16 @@ class RankHostTest : public ::testing::Test {
     return config;
   }
 
-  void Make(SchedulerConfig config, std::uint32_t ranks = 1, Nanoseconds startup = Nanoseconds(0)) {
+  void Make(SchedulerConfig config,
+            std::uint32_t ranks = 1,
+            Nanoseconds startup = Nanoseconds(0),
+            std::uint32_t group = 1) {
     config_ = config;
     config_.policy = &policy_;
     config_.perf_model = &model_;
     bound_ = std::make_unique<WaitingBound>(ranks, 1000);
-    host_ = std::make_unique<RankHost>(config_, RankHost::Share{0, 1, ranks}, *bound_);
+    host_ =
+        std::make_unique<RankHost>(config_, RankHost::Share{0, 1, ranks / group, group}, *bound_);
     host_->Start(sink_, clock_.Now() + startup);
     begin_ = clock_.Now();
   }
@@ -147,17 +153,17 @@ TEST_F(RankHostTest, CatchesUpAfterAPauseWithinTheLimit) {
   Make(Config());
   Submit(1, 100);
   Turn();
-  clock_.Set(begin_ + milliseconds(14) + kCatchUpMax);
+  clock_.Set(begin_ + milliseconds(14) + milliseconds(100));
   Turn();
   EXPECT_EQ(sink_.outputs(), 26U) << "the pass that was due and the 25 that fit into 100 ms";
-  EXPECT_EQ(NextIn(), milliseconds(14) + kCatchUpMax + milliseconds(4));
+  EXPECT_EQ(NextIn(), milliseconds(14) + milliseconds(100) + milliseconds(4));
 }
 
 TEST_F(RankHostTest, StartsAfreshAfterALongerPause) {
   Make(Config());
   Submit(1, 100);
   Turn();
-  clock_.Set(begin_ + milliseconds(14) + kCatchUpMax + Nanoseconds(1));
+  clock_.Set(begin_ + milliseconds(14) + milliseconds(100) + Nanoseconds(1));
   Turn();
   EXPECT_EQ(sink_.outputs(), 1U);
   EXPECT_EQ(*host_->NextDeadline(), clock_.Now() + milliseconds(4));
@@ -291,6 +297,88 @@ TEST_F(RankHostTest, AStrictRankThatCannotMoveWaitsForACommand) {
   Submit(3, 1, 0, /*prompt=*/4);
   Turn();
   EXPECT_FALSE(host_->NextDeadline().has_value()) << "nobody overtakes, and nothing spins";
+}
+
+/// Release 1.6: prefill 10 ms with the first token, each further one 4 ms.
+SchedulerConfig NewRelease() {
+  SchedulerConfig config = SmallRank();
+  config.blocks_total = 1000;
+  config.semantics = SemanticsOf(SemanticsRelease::k16, EngineType::kVllm);
+  return config;
+}
+
+TEST_F(RankHostTest, RanksThatSharePassesStartTogetherAndEndWithTheSlowest) {
+  SchedulerConfig config = NewRelease();
+  config.collect_stats = true;
+  Make(config, 2, Nanoseconds(0), 2);
+  Submit(1, 3, 0);
+  Turn();
+  EXPECT_EQ(NextIn(), milliseconds(10));
+  clock_.Advance(milliseconds(3));
+  Submit(2, 2, 1);
+  Turn();
+  EXPECT_EQ(NextIn(), milliseconds(10)) << "nobody starts while a pass is open";
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.outputs(), 1U);
+  ASSERT_EQ(sink_.batches.back().passes.size(), 2U);
+  EXPECT_EQ(sink_.batches.back().passes[1].prefill.count, 0U) << "it had nothing to do";
+  EXPECT_EQ(sink_.batches.back().passes[1].duration, milliseconds(10));
+  EXPECT_EQ(NextIn(), milliseconds(20)) << "one decodes 4 ms, the other has a prompt";
+  TurnAtDeadline();
+  EXPECT_EQ(sink_.outputs(), 3U);
+}
+
+TEST_F(RankHostTest, TheNewReleaseCatchesUpWithFiveMilliseconds) {
+  Make(NewRelease());
+  Submit(1, 100);
+  Turn();
+  TurnAtDeadline(milliseconds(4));
+  EXPECT_EQ(NextIn(), milliseconds(10 + 4 + 4)) << "the pass that was due and one more";
+  TurnAtDeadline(milliseconds(30));
+  EXPECT_EQ(*host_->NextDeadline(), clock_.Now() - milliseconds(5) + milliseconds(4 + 4));
+}
+
+TEST_F(RankHostTest, ATransferFromTheHostWakesAnIdleRank) {
+  SchedulerConfig config = NewRelease();
+  config.blocks_total = 8;
+  config.kv_cache_bytes_per_token = 250'000;  // a block of 4 tokens: 1 ms at 1 GB/s
+  config.host_offload = {
+      .num_host_blocks = 32, .d2h_bandwidth_gbps = 1.0, .h2d_bandwidth_gbps = 1.0};
+  Make(config);
+  for (std::uint64_t id = 1; id <= 3; ++id) {
+    Submit(id, 1, 0, 16);
+    Turn();
+    TurnAtDeadline();
+  }
+  while (host_->NextDeadline()) {
+    TurnAtDeadline();  // what is still being stored
+  }
+  const TimePoint now = clock_.Now();
+  ASSERT_TRUE(bound_->Take(RankIndex{0}));
+  host_->Apply(MakeRequest(4, 100, 18, 2));  // the first prompt, which the device has lost
+  Turn();
+  ASSERT_TRUE(host_->NextDeadline());
+  EXPECT_EQ(*host_->NextDeadline() - now, milliseconds(4)) << "four blocks";
+  TurnAtDeadline();
+  EXPECT_EQ(*host_->NextDeadline() - now, milliseconds(14)) << "the rest of the prompt";
+  TurnAtDeadline();
+  ASSERT_EQ(sink_.batches.back().admissions.size(), 1U);
+  EXPECT_EQ(sink_.batches.back().admissions[0].cached_tokens, 16U);
+  EXPECT_TRUE(std::any_of(sink_.kv_events.begin(), sink_.kv_events.end(), [](const auto& event) {
+    return event.tier == StorageTier::kHostPinned;
+  }));
+}
+
+TEST_F(RankHostTest, ACancelFreesTheBlocksWhileThePassIsStillRunning) {
+  Make(NewRelease());
+  Submit(1, 10);
+  Turn();
+  TurnAtDeadline();
+  host_->Apply(CancelCommand{RequestId{1}, RankIndex{0}});
+  Turn();
+  ASSERT_FALSE(sink_.batches.empty());
+  EXPECT_EQ(sink_.batches.back().loads.back().blocks_active, 0U);
+  EXPECT_TRUE(host_->NextDeadline()) << "its time still passes";
 }
 
 }  // namespace

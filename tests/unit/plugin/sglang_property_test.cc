@@ -14,6 +14,13 @@ namespace {
 SchedulerConfig RandomConfig(RandomSource& random) {
   SchedulerConfig config;
   config.engine_type = EngineType::kSglang;
+  const bool new_release = random.Chance(50);
+  config.semantics =
+      SemanticsOf(new_release ? SemanticsRelease::k16 : SemanticsRelease::k13, config.engine_type);
+  if (new_release) {
+    config.model_len_max = random.Chance(30) ? 20 + random.Below(60) : 0;
+    config.prefill_decode_interval = random.Chance(30) ? 1 + random.Below(4) : 0;
+  }
   config.block_size = random.Chance(20) ? 1 : 1 + random.Below(8);
   config.blocks_total = 4 + random.Below(240 / config.block_size);
   config.running_max = random.Chance(30) ? 0 : 1 + random.Below(8);
@@ -38,28 +45,37 @@ SchedulerConfig RandomConfig(RandomSource& random) {
   return config;
 }
 
+std::uint32_t RandomRanks(const SchedulerConfig& config, RandomSource& random) {
+  return config.semantics.ranks_share_passes && random.Chance(40) ? 1 + random.Below(3) : 1;
+}
+
+void RunWorkload(RandomSource random, bool cancels, std::string* transcript = nullptr) {
+  const SchedulerConfig config = RandomConfig(random);
+  const std::uint32_t ranks = RandomRanks(config, random);
+  Workload workload(config, random, cancels, ranks);
+  workload.Run();
+  if (transcript != nullptr) {
+    *transcript = workload.transcript();
+  }
+}
+
 class SglangProperty : public ::testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(SglangProperty, EveryRequestEndsAndNoPageIsLost) {
-  RandomSource random(GetParam());
-  Workload(RandomConfig(random), random, /*cancels=*/false).Run();
+  RunWorkload(RandomSource(GetParam()), /*cancels=*/false);
 }
 
 TEST_P(SglangProperty, CancelAtAnyMomentFreesEverything) {
-  RandomSource random(GetParam() + 1000000);
-  Workload(RandomConfig(random), random, /*cancels=*/true).Run();
+  RunWorkload(RandomSource(GetParam() + 1000000), /*cancels=*/true);
 }
 
 TEST_P(SglangProperty, SameSeedSameBytes) {
-  const auto run = [] {
-    RandomSource random(GetParam());
-    Workload workload(RandomConfig(random), random, /*cancels=*/true);
-    workload.Run();
-    return workload.transcript();
-  };
-  const std::string first = run();
+  std::string first;
+  std::string second;
+  RunWorkload(RandomSource(GetParam()), /*cancels=*/true, &first);
+  RunWorkload(RandomSource(GetParam()), /*cancels=*/true, &second);
   EXPECT_FALSE(first.empty());
-  EXPECT_EQ(run(), first);
+  EXPECT_EQ(second, first);
 }
 
 TEST_P(SglangProperty, EveryHandoffEndsAndNoPageIsLost) {
@@ -104,6 +120,7 @@ TEST_P(SglangProperty, DiffersFromTheOriginalOnlyWhereThatHalts) {
   SchedulerConfig config = RandomConfig(random);
   config.blocks_total += 60 / config.block_size;
   config.speedup_ratio = 1.0;
+  config.model_len_max = 0;
   std::vector<engine::Request> requests;
   for (std::uint64_t id = 0; id < 12; ++id) {
     requests.push_back(RandomRequest(random, id));
@@ -116,7 +133,7 @@ TEST_P(SglangProperty, DiffersFromTheOriginalOnlyWhereThatHalts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SglangProperty, ::testing::Range(0U, 500U));
+INSTANTIATE_TEST_SUITE_P(Seeds, SglangProperty, ::testing::Range(0U, 1000U));
 
 }  // namespace
 }  // namespace understudy::mocker

@@ -107,7 +107,9 @@ struct KvEvent {
   Kind kind = Kind::kStored;
   StorageTier tier = StorageTier::kDevice;
   std::optional<BlockHash> parent;  ///< kStored: the block before the first one
-  std::vector<KvBlock> blocks;      ///< kRemoved: tokens_hash is not set
+  /// kStored on the host: place of the first block in its sequence.
+  std::optional<std::uint64_t> start_position;
+  std::vector<KvBlock> blocks;  ///< kRemoved: tokens_hash is not set
   /// kStored on the device, when the engine was asked for them: the tokens of all `blocks`, in
   /// order. Else empty.
   std::vector<std::uint32_t> tokens;
