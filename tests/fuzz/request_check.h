@@ -25,8 +25,7 @@ inline void CheckRequest(transport::PayloadCodec codec, std::string_view body) {
   UNDERSTUDY_ASSERT(again->ignore_eos == request->ignore_eos && again->dp_rank == request->dp_rank);
   UNDERSTUDY_ASSERT(again->annotations == request->annotations);
   UNDERSTUDY_ASSERT(again->backend_instance_id == request->backend_instance_id);
-  UNDERSTUDY_ASSERT(again->has_bootstrap_info == request->has_bootstrap_info);
-  UNDERSTUDY_ASSERT(again->handoff_id == request->handoff_id);
+  UNDERSTUDY_ASSERT(again->bootstrap_info == request->bootstrap_info);
   UNDERSTUDY_ASSERT(again->health_check == request->health_check);
 }
 

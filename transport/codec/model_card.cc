@@ -39,6 +39,11 @@ void WriteRuntimeConfig(JsonWriter& json, const ModelCard& card) {
     json.Key("kv_event_publishing_enabled").Bool(*card.kv_event_publishing_enabled);
   }
   json.Key("runtime_data").BeginObject().Key("output_replay_consumer").Bool(true).EndObject();
+  if (const auto& peer = card.disaggregated_endpoint) {
+    json.Key("disaggregated_endpoint").BeginObject();
+    json.Key("bootstrap_host").Text(peer->bootstrap_host);
+    json.Key("bootstrap_port").Number(peer->bootstrap_port).EndObject();
+  }
   json.Key("enable_eagle").Bool(false);
   if (card.stable_routing_id) {
     json.Key("stable_routing_id").Text(*card.stable_routing_id);

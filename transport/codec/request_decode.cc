@@ -1,5 +1,6 @@
 // Body of `generate`, both codecs through one template.
 // Source: wire.md 4.5; dynamo-llm 1.3.0 and 1.6.1 PreprocessedRequest; vectors/wire/request_*.json.
+#include "transport/codec/big_endian.h"
 #include "transport/codec/field_readers.h"
 #include "transport/codec/json_value.h"
 #include "transport/codec/msgpack_value.h"
@@ -88,21 +89,68 @@ bool ReadRouting(V&& value, PreprocessedRequest& out, Problem& problem) {
   return value.Fields(field) || problem.Malformed("routing", "not an object");
 }
 
+/// A text, or in msgpack 16 bytes.
+template <class V>
+bool ReadHandoffId(V&& value, std::optional<Uuid>& out, Problem& problem) {
+  constexpr std::size_t kIdBytes = 16;
+  std::string_view text;
+  if (value.TakeNull()) {
+    return true;
+  }
+  if (value.Text(text)) {
+    out = ParseUuid(text);
+  } else if constexpr (requires { value.Binary(text); }) {
+    if (value.Binary(text) && text.size() == kIdBytes) {
+      out = Uuid{LoadU64(text.data()), LoadU64(text.data() + sizeof(std::uint64_t))};
+    }
+  }
+  return out || problem.Malformed("bootstrap_info.handoff_id", "not a UUID");
+}
+
+template <class V>
+bool ReadPort(V&& value, std::uint16_t& out, Problem& problem) {
+  std::uint64_t port = 0;
+  if (!value.Unsigned(port) || port > std::numeric_limits<std::uint16_t>::max()) {
+    return problem.Malformed("bootstrap_info.bootstrap_port", "not a port");
+  }
+  out = static_cast<std::uint16_t>(port);
+  return true;
+}
+
 template <class V>
 bool ReadBootstrap(V&& value, PreprocessedRequest& out, Problem& problem) {
   if (value.TakeNull()) {
     return true;
   }
-  out.has_bootstrap_info = true;
+  constexpr std::string_view kNames[] = {"bootstrap_host", "bootstrap_port", "bootstrap_room"};
+  BootstrapInfo& info = out.bootstrap_info.emplace();
   SeenKeys seen;
   const auto field = [&](std::string_view key, auto&& item) {
-    if (key == "handoff_id") {
+    if (key == kNames[0]) {
       return seen.First(0, key, problem) &&
-             ReadOptionalText(item, "bootstrap_info.handoff_id", out.handoff_id, problem);
+             ReadText(item, "bootstrap_info.bootstrap_host", info.host, problem);
+    }
+    if (key == kNames[1]) {
+      return seen.First(1, key, problem) && ReadPort(item, info.port, problem);
+    }
+    if (key == kNames[2]) {
+      return seen.First(2, key, problem) &&
+             ReadU64(item, "bootstrap_info.bootstrap_room", info.room, problem);
+    }
+    if (key == "handoff_id") {
+      return seen.First(3, key, problem) && ReadHandoffId(item, info.handoff_id, problem);
     }
     return item.Skip();
   };
-  return value.Fields(field) || problem.Malformed("bootstrap_info", "not an object");
+  if (!value.Fields(field)) {
+    return problem.Malformed("bootstrap_info", "not an object");
+  }
+  for (unsigned i = 0; i < std::size(kNames); ++i) {
+    if (!seen.Has(i)) {
+      return problem.Malformed("bootstrap_info." + std::string(kNames[i]), "missing");
+    }
+  }
+  return true;
 }
 
 template <class V>

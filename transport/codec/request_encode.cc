@@ -51,12 +51,18 @@ void WriteRouting(Sink& sink, const PreprocessedRequest& request) {
 }
 
 template <class Sink>
-void WriteBootstrap(Sink& sink, const PreprocessedRequest& request) {
+void WriteBootstrap(Sink& sink, const BootstrapInfo& info) {
   sink.Key("bootstrap_info");
-  sink.Map(request.handoff_id ? 1 : 0);
-  if (request.handoff_id) {
+  sink.Map(info.handoff_id ? 4 : 3);
+  sink.Key("bootstrap_host");
+  sink.PeerText(info.host);
+  sink.Key("bootstrap_port");
+  sink.Uint(info.port);
+  sink.Key("bootstrap_room");
+  sink.Uint(info.room);
+  if (info.handoff_id) {
     sink.Key("handoff_id");
-    sink.PeerText(*request.handoff_id);
+    sink.Id(*info.handoff_id);
   }
   sink.EndMap();
 }
@@ -79,7 +85,7 @@ template <class Sink>
 void Write(Sink& sink, const PreprocessedRequest& request) {
   constexpr std::size_t kAlways = 7;
   const bool routed = request.dp_rank || request.backend_instance_id;
-  const bool handed_off = request.has_bootstrap_info || request.handoff_id;
+  const bool handed_off = request.bootstrap_info.has_value();
   sink.Map(
       kAlways +
       Count({routed, handed_off, request.request_timestamp_ms.has_value(), request.health_check}));
@@ -103,7 +109,7 @@ void Write(Sink& sink, const PreprocessedRequest& request) {
     WriteRouting(sink, request);
   }
   if (handed_off) {
-    WriteBootstrap(sink, request);
+    WriteBootstrap(sink, *request.bootstrap_info);
   }
   if (request.request_timestamp_ms) {
     sink.Key("request_timestamp_ms");

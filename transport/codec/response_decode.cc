@@ -83,6 +83,10 @@ bool ReadOutput(V&& value, ResponseFrame& out, Problem& problem) {
     if (key == "finish_reason") {
       return ReadFinishReason(item, out, problem);
     }
+    if (key == "disaggregated_params") {
+      out.disaggregated_params = !item.TakeNull();
+      return !out.disaggregated_params || item.Skip();
+    }
     return key == "completion_usage" ? ReadUsage(item, out, problem) : item.Skip();
   };
   return value.Fields(field) || problem.Malformed("data", "not an object");

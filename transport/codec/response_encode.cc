@@ -135,6 +135,27 @@ void CloseItem(std::string& out, PayloadCodec codec) {
   out += codec == PayloadCodec::kJson ? kJsonClose : kMsgpackClose;
 }
 
+void AppendFirstToken(
+    std::string& out, PayloadCodec codec, std::uint32_t token, const Usage& usage, bool prefill) {
+  OpenFrame frame(out, OpenFrame::Part::kBody);
+  if (codec == PayloadCodec::kJson) {
+    AppendDecimal(out += kJsonOpen, token);
+    out += prefill ? R"(],"disaggregated_params":"dummy",)"sv : "],"sv;
+  } else {
+    (out += kMsgpackOpen) += prefill ? '\x83' : '\x82';
+    (out += kMsgpackTokenIds) += '\x91';
+    AppendMsgpackUint(out, token);
+    out += prefill ? "\xb4"
+                     "disaggregated_params"
+                     "\xa5"
+                     "dummy"sv
+                   : ""sv;
+  }
+  AppendUsage(out, codec, usage);
+  CloseItem(out, codec);
+  frame.Finish();
+}
+
 }  // namespace
 
 void AppendHandshake(std::string& out, std::string_view subject) {
@@ -178,17 +199,14 @@ void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token) {
 }
 
 void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token, const Usage& usage) {
-  OpenFrame frame(out, OpenFrame::Part::kBody);
-  if (codec == PayloadCodec::kJson) {
-    AppendDecimal(out += kJsonOpen, token);
-    out += "],"sv;
-  } else {
-    (((out += kMsgpackOpen) += '\x82') += kMsgpackTokenIds) += '\x91';
-    AppendMsgpackUint(out, token);
-  }
-  AppendUsage(out, codec, usage);
-  CloseItem(out, codec);
-  frame.Finish();
+  AppendFirstToken(out, codec, token, usage, false);
+}
+
+void AppendPrefillToken(std::string& out,
+                        PayloadCodec codec,
+                        std::uint32_t token,
+                        const Usage& usage) {
+  AppendFirstToken(out, codec, token, usage, true);
 }
 
 void AppendFinish(std::string& out,

@@ -5,6 +5,7 @@
 #include "transport/codec/msgpack_writer.h"
 #include "transport/codec/rust_number.h"
 #include "transport/codec/utf8.h"
+#include "understudy/base/uuid.h"
 
 #include <cmath>
 #include <cstddef>
@@ -37,6 +38,7 @@ class JsonSink {
     }
   }
   void Null() { writer_.Null(); }
+  void Id(const Uuid& id) { writer_.Text(ToText(id)); }
   [[nodiscard]] std::string Take() { return writer_.Take(); }
 
  private:
@@ -58,6 +60,13 @@ class MsgpackSink {
   void Bool(bool value) { AppendMsgpackBool(out_, value); }
   void Double(double number) { AppendMsgpackDouble(out_, number); }
   void Null() { AppendMsgpackNil(out_); }
+  /// Peers written in Rust take an id in this form only.
+  void Id(const Uuid& id) {
+    char bytes[16];
+    StoreU64(bytes, id.high);
+    StoreU64(bytes + 8, id.low);
+    AppendMsgpackBinary(out_, {bytes, sizeof(bytes)});
+  }
 
  private:
   std::string& out_;

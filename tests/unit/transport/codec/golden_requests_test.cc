@@ -88,7 +88,7 @@ TEST_P(GoldenRequests, BodiesDecodeToTheFieldsSeen) {
     EXPECT_EQ(body->annotations, seen["annotations"].get<std::vector<std::string>>());
     EXPECT_EQ(body->dp_rank, At<std::uint32_t>(seen["routing"], "dp_rank"));
     EXPECT_EQ(body->backend_instance_id, At<std::uint64_t>(seen["routing"], "backend_instance_id"));
-    EXPECT_FALSE(body->has_bootstrap_info);
+    EXPECT_FALSE(body->bootstrap_info.has_value());
     EXPECT_FALSE(body->health_check);
     const auto again =
         DecodeRequest(CodecOf(vector_), EncodeRequest(CodecOf(vector_), *body), DecodeLimits{});

@@ -41,7 +41,11 @@ TEST_P(RequestBody, ReadsEveryField) {
               {"stop_conditions", {{"max_tokens", 3}, {"min_tokens", 1}, {"ignore_eos", true}}},
               {"annotations", {"a", "b"}},
               {"routing", {{"dp_rank", 2}, {"backend_instance_id", 18446744073709551615U}}},
-              {"bootstrap_info", {{"bootstrap_host", "h"}, {"handoff_id", "hand"}}},
+              {"bootstrap_info",
+               {{"bootstrap_host", "h"},
+                {"bootstrap_port", 5800},
+                {"bootstrap_room", 9223372036854775807U},
+                {"handoff_id", "6F0C1A9E-0000-4000-8000-000000000007"}}},
               {"request_timestamp_ms", 12.5},
               {"_HEALTH_CHECK", true}});
   EXPECT_EQ(request.model, "tiny");
@@ -52,10 +56,26 @@ TEST_P(RequestBody, ReadsEveryField) {
   EXPECT_EQ(request.annotations, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(request.dp_rank, 2U);
   EXPECT_EQ(request.backend_instance_id, 18446744073709551615U);
-  EXPECT_TRUE(request.has_bootstrap_info);
-  EXPECT_EQ(request.handoff_id, "hand");
+  EXPECT_EQ(request.bootstrap_info,
+            (BootstrapInfo{
+                "h", 5800, 9223372036854775807U, Uuid{0x6f0c1a9e00004000, 0x8000000000000007}}));
   EXPECT_EQ(request.request_timestamp_ms, 12.5);
   EXPECT_TRUE(request.health_check);
+}
+
+// Writers of msgpack in Rust put an id into 16 bytes.
+TEST(RequestBodyMsgpack, TakesAnIdAsBytes) {
+  const std::string body =
+      "\x82\xa9token_ids\x90\xae"
+      "bootstrap_info\x84\xae"
+      "bootstrap_host\xa1h\xae"
+      "bootstrap_port\x07\xae"
+      "bootstrap_room\x08\xaahandoff_id\xc4\x10"
+      "0123456789abcdef";
+  const auto request = DecodeRequest(PayloadCodec::kMsgpack, body, DecodeLimits{});
+  ASSERT_TRUE(request.has_value()) << request.error().message;
+  EXPECT_EQ(request->bootstrap_info,
+            (BootstrapInfo{"h", 7, 8, Uuid{0x3031323334353637, 0x3839616263646566}}));
 }
 
 TEST_P(RequestBody, DefaultsWhatIsMissing) {
@@ -65,7 +85,7 @@ TEST_P(RequestBody, DefaultsWhatIsMissing) {
   EXPECT_FALSE(request.max_tokens.has_value());
   EXPECT_FALSE(request.ignore_eos.has_value());
   EXPECT_FALSE(request.dp_rank.has_value());
-  EXPECT_FALSE(request.has_bootstrap_info);
+  EXPECT_FALSE(request.bootstrap_info.has_value());
   EXPECT_FALSE(request.health_check);
 }
 
@@ -80,7 +100,7 @@ TEST_P(RequestBody, TakesNullAsMissing) {
               {"request_timestamp_ms", nullptr},
               {"_HEALTH_CHECK", nullptr}});
   EXPECT_FALSE(request.max_tokens.has_value());
-  EXPECT_FALSE(request.has_bootstrap_info);
+  EXPECT_FALSE(request.bootstrap_info.has_value());
   EXPECT_FALSE(request.request_timestamp_ms.has_value());
 }
 
@@ -150,10 +170,12 @@ PreprocessedRequest Sample(std::mt19937& random) {
   maybe(request.ignore_eos, random() % 2 == 0);
   maybe(request.dp_rank, static_cast<std::uint32_t>(random() % 8));
   maybe(request.backend_instance_id, std::uint64_t{random()} << random() % 33);
-  maybe(request.handoff_id, std::string("h"));
+  maybe(request.bootstrap_info, BootstrapInfo{"h", 7, std::uint64_t{random()} << 31, std::nullopt});
+  if (request.bootstrap_info) {
+    maybe(request.bootstrap_info->handoff_id, Uuid{random(), random()});
+  }
   maybe(request.request_timestamp_ms, static_cast<double>(random()) / 7);
   maybe(request.annotations, std::vector<std::string>{"x", ""});
-  request.has_bootstrap_info = request.handoff_id.has_value() || random() % 2 == 0;
   request.health_check = random() % 2 == 0;
   return request;
 }
@@ -172,8 +194,7 @@ TEST_P(RequestBody, GivesBackWhatWasEncoded) {
     EXPECT_EQ(got->annotations, sent.annotations) << seed;
     EXPECT_EQ(got->dp_rank, sent.dp_rank) << seed;
     EXPECT_EQ(got->backend_instance_id, sent.backend_instance_id) << seed;
-    EXPECT_EQ(got->has_bootstrap_info, sent.has_bootstrap_info) << seed;
-    EXPECT_EQ(got->handoff_id, sent.handoff_id) << seed;
+    EXPECT_EQ(got->bootstrap_info, sent.bootstrap_info) << seed;
     EXPECT_EQ(got->request_timestamp_ms, sent.request_timestamp_ms) << seed;
     EXPECT_EQ(got->health_check, sent.health_check) << seed;
   }

@@ -116,7 +116,15 @@ TEST_P(BadRequest, FieldOfWrongTypeIsNamed) {
   EXPECT_EQ(Refusal(with("routing", Json::array())), "request body: routing: not an object");
   EXPECT_EQ(Refusal(with("bootstrap_info", true)), "request body: bootstrap_info: not an object");
   EXPECT_EQ(Refusal(with("bootstrap_info", {{"handoff_id", 1}})),
-            "request body: bootstrap_info.handoff_id: not a string");
+            "request body: bootstrap_info.handoff_id: not a UUID");
+  EXPECT_EQ(Refusal(with("bootstrap_info", {{"handoff_id", "6f0c1a9e"}})),
+            "request body: bootstrap_info.handoff_id: not a UUID");
+  EXPECT_EQ(Refusal(with("bootstrap_info", {{"bootstrap_port", 65536}})),
+            "request body: bootstrap_info.bootstrap_port: not a port");
+  EXPECT_EQ(Refusal(with("bootstrap_info", {{"bootstrap_room", -1}})),
+            "request body: bootstrap_info.bootstrap_room: not an unsigned integer");
+  EXPECT_EQ(Refusal(with("bootstrap_info", {{"bootstrap_host", "h"}, {"bootstrap_port", 1}})),
+            "request body: bootstrap_info.bootstrap_room: missing");
   EXPECT_EQ(Refusal(with("request_timestamp_ms", "now")),
             "request body: request_timestamp_ms: not a number");
   EXPECT_EQ(Refusal(with("_HEALTH_CHECK", 1)), "request body: _HEALTH_CHECK: not true or false");

@@ -51,6 +51,20 @@ TEST_P(ResponseItems, TokenOfEveryWidth) {
   }
 }
 
+TEST_P(ResponseItems, TheTokenOfAPrefillWorkerSaysThatItCanBeHandedOver) {
+  std::string out;
+  AppendPrefillToken(out, GetParam(), 1022, Usage{60, 1, 16});
+  EXPECT_EQ(Body(GetParam(), out),
+            Item({{"token_ids", {1022}},
+                  {"disaggregated_params", "dummy"},
+                  {"completion_usage", UsageJson(60, 1, 16)}}));
+  const auto frame = ParseTwoPart(out, DecodeLimits{}.body_bytes_max);
+  const auto decoded = DecodeResponseFrame(GetParam(), *frame);
+  ASSERT_TRUE(decoded.has_value());
+  EXPECT_TRUE(decoded->disaggregated_params);
+  EXPECT_EQ(decoded->token_ids, (std::vector<std::uint32_t>{1022}));
+}
+
 TEST_P(ResponseItems, TokenWithUsage) {
   std::string out;
   AppendToken(out, GetParam(), 70000, Usage{14, 1, 13});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "understudy/base/result.h"
+#include "understudy/base/uuid.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,15 @@ struct RequestControl {
 
 // ---- body of `generate` ----
 
+/// Where and under which names a prefill and a decode worker meet for a request.
+struct BootstrapInfo {
+  std::string host;
+  std::uint16_t port = 0;
+  std::uint64_t room = 0;
+  std::optional<Uuid> handoff_id;  ///< one per attempt
+  friend bool operator==(const BootstrapInfo&, const BootstrapInfo&) = default;
+};
+
 struct PreprocessedRequest {
   std::string model;
   std::vector<std::uint32_t> token_ids;
@@ -76,8 +86,7 @@ struct PreprocessedRequest {
   std::vector<std::string> annotations;
   std::optional<std::uint32_t> dp_rank;  ///< routing.dp_rank
   std::optional<std::uint64_t> backend_instance_id;
-  bool has_bootstrap_info = false;
-  std::optional<std::string> handoff_id;  ///< bootstrap_info.handoff_id
+  std::optional<BootstrapInfo> bootstrap_info;
   std::optional<double> request_timestamp_ms;
   bool health_check = false;  ///< `_HEALTH_CHECK`
 };
@@ -106,6 +115,12 @@ void AppendSentinel(std::string& out);
 /// allocation beyond `out` growing.
 void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token);
 void AppendToken(std::string& out, PayloadCodec codec, std::uint32_t token, const Usage& usage);
+/// The token of a prefill worker: with disaggregated_params "dummy", which says that a decode
+/// worker can go on from here.
+void AppendPrefillToken(std::string& out,
+                        PayloadCodec codec,
+                        std::uint32_t token,
+                        const Usage& usage);
 /// Empty token list with finish_reason ("length", "stop", "cancelled", ...) and, if given,
 /// completion_usage.
 void AppendFinish(std::string& out,
@@ -138,6 +153,7 @@ struct ResponseFrame {
   std::vector<std::uint32_t> token_ids;  ///< kItem
   std::optional<std::string> finish_reason;
   std::optional<Usage> usage;
+  bool disaggregated_params = false;  ///< kItem: it has some, not null
   std::string error;      ///< text of kErrorPrologue, kErrorItem, or of finish_reason {"error"}
   std::string_view body;  ///< as it came, for items of other endpoints than `generate`
 };

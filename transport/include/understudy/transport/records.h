@@ -44,6 +44,12 @@ struct CardFile {
   std::optional<std::uint64_t> size;
 };
 
+/// Where decode workers reach a prefill worker.
+struct DisaggregatedEndpoint {
+  std::string bootstrap_host;
+  std::uint16_t bootstrap_port = 0;
+};
+
 /// The model deployment card. Source: wire.md 3; dynamo-llm model_card.rs,
 /// vectors/wire/mdc_sum.json.
 struct ModelCard {
@@ -65,6 +71,7 @@ struct ModelCard {
   bool enable_local_indexer = false;
   std::optional<bool> kv_event_publishing_enabled;  ///< 1.6
   std::uint32_t context_length = 0;
+  std::optional<DisaggregatedEndpoint> disaggregated_endpoint;
   std::optional<std::string> stable_routing_id;
 };
 /// Lower case; every character outside a-z 0-9 - _ becomes `_`; leading `_` removed.
