@@ -219,11 +219,13 @@ class Site:
         self.children.append(started)
         return started
 
-    def start_frontend(self, mode="kv", flags=(), env=None, migration_limit=0):
-        """Starts a frontend and returns it without waiting."""
+    def start_frontend(self, mode="kv", flags=(), env=None, migration_limit=0, python=None):
+        """Starts a frontend (of this run's release, or of the wheel beside `python`) and returns it
+        without waiting.
+        """
         port = ports.free_port()
         argv = [
-            sys.executable,
+            python or sys.executable,
             "-m",
             "dynamo.frontend",
             "--http-port",

@@ -1,7 +1,8 @@
 """Prefill and decode on different workers (C-070 to C-077, C-079), pairs of one implementation and
-mixed ones. Both reference workers pass; it joins the suite as test_30_disagg.py when our worker
-takes these roles.
+mixed ones.
 """
+
+import os
 
 import pytest
 
@@ -39,6 +40,11 @@ def served(worker):
     return worker.metrics().total("dynamo_component_requests_total", dynamo_endpoint="generate")
 
 
+def received(worker):
+    """Requests that a worker has begun to answer, also those whose stream its frontend left."""
+    return worker.metrics().total("dynamo_work_handler_time_to_first_response_seconds_count")
+
+
 def wait_served(workers, count):
     """A request counts when its stream has ended on the worker's side too."""
     wait.until(lambda: sum(map(served, workers)) == count, 10, f"{count} requests were served")
@@ -68,25 +74,33 @@ def wait_empty(*workers):
 
 
 @pytest.fixture(params=["same", "its_decode", "its_prefill"])
-def mixed(request, site):
-    """(site, prefill, decode) of one implementation, or with the reference on one side. For the
-    reference all three are the same.
+def mixed_roles(request):
+    """Implementations of the prefill and the decode worker: one for both, or the reference on one
+    side. For the reference all three are the same.
     """
     ours = request.config.impl
-    prefill = start_prefill(site, impl=reference if request.param == "its_prefill" else ours)
-    decode = start_decode(site, impl=reference if request.param == "its_decode" else ours)
+    return (
+        reference if request.param == "its_prefill" else ours,
+        reference if request.param == "its_decode" else ours,
+    )
+
+
+@pytest.fixture
+def mixed(site, mixed_roles):
+    """(site, prefill, decode) of these implementations."""
+    prefill = start_prefill(site, impl=mixed_roles[0])
+    decode = start_decode(site, impl=mixed_roles[1])
     return site, prefill, decode
 
 
 def test_c071_a_pair_hands_over(mixed, observe):
     site, prefill, decode = mixed
     frontend = wait_pair(site, 2)
-    before = served(prefill), served(decode)
+    before = received(prefill), served(decode)
     for i in range(8):
         chat(frontend, load.words(40 + i, seed=710 + i))
     wait_served([decode], before[1] + 8)
-    # the 1.3 frontend leaves some prefill streams before their end, and those are not counted
-    assert served(prefill) > before[0]
+    assert received(prefill) > before[0]
     unary = frontend.chat(load.words(40, seed=719), max_tokens=7, stream=False).json()
     observe.same("usage", {k: unary["usage"][k] for k in ("prompt_tokens", "completion_tokens")})
     many = frontend.many([load.words(30, seed=7200 + i) for i in range(32)], max_tokens=10)
@@ -116,11 +130,11 @@ def test_c072_two_of_each_under_load(site):
     prefills = [start_prefill(site) for _ in range(2)]
     decodes = [start_decode(site) for _ in range(2)]
     frontend = wait_pair(site, 4)
-    before = sum(map(served, prefills)), sum(map(served, decodes))
+    before = sum(map(received, prefills)), sum(map(served, decodes))
     replies = frontend.many([load.words(30, seed=7400 + i) for i in range(64)], max_tokens=10)
     load.assert_full_streams(replies, 10)
     wait_served(decodes, before[1] + 64)
-    assert sum(map(served, prefills)) > before[0]
+    assert sum(map(received, prefills)) > before[0]
     wait_empty(*prefills, *decodes)
 
 
@@ -140,6 +154,86 @@ def test_cancel_at_each_stage_gives_everything_back(mixed):
         reply.close()
     wait_empty(prefill, decode)
     chat(frontend, load.words(40, seed=7520))
+    wait_empty(prefill, decode)
+
+
+SLOW_TRANSFER = ["--kv-bytes-per-token", 100_000, "--kv-transfer-bandwidth", 0.001]  # 20 s and more
+
+
+def in_transfer(frontend, prefill, decode, seed):
+    """A request whose prompt is computed and on its way to the decode worker."""
+    before = received(decode)
+    reply = frontend.start_chat(load.words(150, seed=seed), max_tokens=20)
+    wait.until(lambda: received(decode) > before, 20, "the decode worker has the request")
+    return reply
+
+
+def test_c071_ranks_of_both_roles(site):
+    """Data-parallel size 2 on both sides: every request comes through, whatever rank it is on."""
+    flags = ["--data-parallel-size", 2]
+    prefill = start_prefill(site, flags=flags)
+    decode = start_decode(site, flags=flags)
+    frontend = wait_pair(site, 2)
+    many = frontend.many([load.words(40, seed=7350 + i) for i in range(24)], max_tokens=10)
+    load.assert_full_streams(many, 10)
+    wait_empty(prefill, decode)
+
+
+def test_c072_several_of_each_of_both_implementations(site):
+    prefills = [start_prefill(site), start_prefill(site, impl=reference)]
+    decodes = [start_decode(site), start_decode(site, impl=reference)]
+    frontend = wait_pair(site, 4)
+    replies = frontend.many([load.words(30, seed=7800 + i) for i in range(64)], max_tokens=10)
+    load.assert_full_streams(replies, 10)
+    wait_empty(*prefills, *decodes)
+    assert all(received(worker) > 0 for worker in [*prefills, *decodes])
+
+
+@pytest.mark.releases("r16")
+def test_frontends_of_both_releases_share_a_pair(site, mixed_roles):
+    prefill = start_prefill(site, impl=mixed_roles[0])
+    decode = start_decode(site, impl=mixed_roles[1])
+    newer = wait_pair(site, 2)
+    older = site.start_frontend(python=os.environ["UNDERSTUDY_OLD_PYTHON"]).wait_listed(2)
+    for frontend in (newer, older):
+        chat(frontend, "hello")
+    replies = [
+        frontend.start_chat(load.words(30, seed=8000 + i), max_tokens=10)
+        for i in range(16)
+        for frontend in (newer, older)
+    ]
+    for reply in replies:
+        load.assert_full_stream(reply.wait(30), 10)
+    wait_empty(prefill, decode)
+
+
+def test_u36_client_leaves_during_the_transfer(site, mixed_roles):
+    """U36: blocks of both sides come back when nobody waits for the first token any more."""
+    prefill = start_prefill(site, flags=SLOW_TRANSFER, impl=mixed_roles[0])
+    decode = start_decode(site, impl=mixed_roles[1])
+    frontend = site.start_frontend().wait_listed(2)
+    reply = in_transfer(frontend, prefill, decode, seed=7900)
+    reply.close()
+    wait_empty(prefill, decode)
+
+
+def test_killed_during_the_transfer(site, mixed_roles):
+    """A worker that dies while a prompt is on its way never hangs the client, and the other side
+    gets its blocks back.
+    """
+    prefill = start_prefill(site, flags=SLOW_TRANSFER, impl=mixed_roles[0])
+    decode = start_decode(site, impl=mixed_roles[1])
+    frontend = site.start_frontend().wait_listed(2)
+    reply = in_transfer(frontend, prefill, decode, seed=7910)
+    prefill.kill()
+    reply.wait(30)
+    wait_empty(decode)
+    prefill = start_prefill(site, impl=mixed_roles[0])
+    wait.until(
+        lambda: frontend.chat("hello", max_tokens=2, stream=False, timeout=20).status == 200,
+        90,
+        "a new prefill worker serves",
+    )
     wait_empty(prefill, decode)
 
 
