@@ -12,6 +12,7 @@
 #include "worker/control/control_side.h"
 #include "worker/event_side/event_side.h"
 #include "worker/event_side/open_plane.h"
+#include "worker/handoff/open_handoffs.h"
 #include "worker/kv_relay/query_server.h"
 #include "worker/lifecycle/health.h"
 #include "worker/lifecycle/shutdown.h"
@@ -101,6 +102,12 @@ class App {
       return kExitStartFailed;
     }
     event_host_ = std::move(*host);
+    auto bootstrap = config_.bootstrap_ports.empty() ? std::string() : BootstrapHost(env_);
+    if (!bootstrap) {
+      Log(LogLevel::kError, kTarget, bootstrap.error().message);
+      return kExitStartFailed;
+    }
+    bootstrap_host_ = std::move(*bootstrap);
     loop_->Post([this] { Start(); });
     loop_->Run();
     if (engine_) {
@@ -166,7 +173,8 @@ class App {
               metrics_->NatsMessagesDropped(requests_ ? requests_->messages_dropped() : 0);
               metrics_->KvEventsDoubtful(event_side_ ? event_side_->relay().doubtful() : 0);
               return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count()) +
-                     native_->Scrape() + (control_ ? control_->Scrape() : "");
+                     native_->Scrape() + (handoffs_ ? handoffs_->Scrape() : "") +
+                     (control_ ? control_->Scrape() : "");
             },
             [this] { return Uptime(); }));
     if (!served) {  // as the reference: the worker goes on without its status server
@@ -300,6 +308,16 @@ class App {
     options.open_streams_max = static_cast<std::size_t>(config_.options.open_streams_max);
     handoff_engine_ = engine_->OpenHandoffs([this](Task task) { loop_->Post(std::move(task)); });
     options.handoff_engine = handoff_engine_;
+    options.rules.role = config_.args.engine.worker_type;
+    options.rules.engine_type = config_.args.engine.engine_type;
+    auto handoffs =
+        OpenHandoffs(config_, bootstrap_host_, *loop_, clock_, *handoff_engine_, workers_);
+    if (!handoffs) {
+      FailStart(handoffs.error());
+      return;
+    }
+    handoffs_ = std::move(*handoffs);
+    options.handoffs = handoffs_.get();
     path_ = std::make_unique<RequestPath>(
         *loop_, *ingress_, *engine_, *event_side_, *metrics_, *native_, clock_, options);
     for (std::uint32_t i = 0; i < workers_.size(); ++i) {
@@ -409,6 +427,9 @@ class App {
       metrics_->Registered(true);
       event_side_->Start();
       control_->Registered();
+      if (handoffs_) {
+        handoffs_->Serve();
+      }
       Ready();
     });
   }
@@ -495,6 +516,7 @@ class App {
     parts.requests = requests_.get();
     parts.events = events_.get();
     parts.path = path_.get();
+    parts.handoffs = handoffs_.get();
     parts.event_side = event_side_.get();
     parts.queries = queries_.get();
     parts.instance_keys = instance_keys_;
@@ -525,6 +547,7 @@ class App {
         input.lease = lease_text_;
         input.streams = path_->Streams();
         input.engine_json = engine;
+        input.handoffs_json = handoffs_ ? handoffs_->DumpState() : "null";
         std::fprintf(stderr, "state %s\n", StateDump(input).c_str());
       });
     });
@@ -549,11 +572,12 @@ class App {
   std::unique_ptr<transport::HttpServer> status_;
   std::unique_ptr<transport::Discovery> discovery_;
   std::unique_ptr<transport::NatsClient> requests_, events_;
-  std::string event_host_;
+  std::string event_host_, bootstrap_host_;
   std::unique_ptr<transport::EventPlane> plane_;
   std::unique_ptr<transport::DurableEvents> durable_;
   std::unique_ptr<EventSide> event_side_;
   std::unique_ptr<Ingress> ingress_;
+  std::unique_ptr<HandoffSide> handoffs_;
   std::unique_ptr<RequestPath> path_;
   std::unique_ptr<QueryServer> queries_;
   std::unique_ptr<ControlSide> control_;

@@ -55,6 +55,11 @@ Call::Call(std::shared_ptr<Shared> shared, std::string id, const CallSpec& spec)
       codec_(spec.codec),
       answer_fin_(spec.answer_fin) {}
 
+std::size_t Call::disaggregated() const {
+  const std::lock_guard lock(shared_->mutex);
+  return disaggregated_;
+}
+
 bool Call::Wait(const std::function<bool()>& condition) {
   std::unique_lock lock(shared_->mutex);
   return shared_->changed.wait_for(lock, kLimit, condition);
@@ -168,6 +173,7 @@ void Call::OnFrame(const transport::TwoPartView& view) {
   if (decoded->kind == Kind::kItem) {
     const bool finish = decoded->finish_reason.has_value() || !decoded->error.empty();
     finishes_ += finish ? 1U : 0U;
+    disaggregated_ += decoded->disaggregated_params ? 1U : 0U;
     finish_reason_ = decoded->finish_reason.value_or(finish_reason_);
     if (decoded->token_ids.size() != (finish ? 0U : 1U)) {
       problem_ = "a frame holds " + std::to_string(decoded->token_ids.size()) + " tokens";

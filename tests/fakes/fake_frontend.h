@@ -57,6 +57,8 @@ class Call {
   [[nodiscard]] std::string error() const;        ///< text of the last error item or finish error
   [[nodiscard]] std::string error_bytes() const;  ///< body of that frame as it came
   [[nodiscard]] std::string finish_reason() const;
+  /// Items that said that a decode worker can go on from here.
+  [[nodiscard]] std::size_t disaggregated() const;
   [[nodiscard]] std::optional<transport::Usage> usage() const;  ///< of the last frame that had one
   [[nodiscard]] std::size_t connections() const;
   /// A frame that could not be read, or one token frame that held more or less than one token.
@@ -88,7 +90,7 @@ class Call {
   std::optional<std::string> ack_;
   std::vector<std::uint32_t> tokens_;
   std::vector<Kind> kinds_;
-  std::size_t finishes_ = 0, connections_ = 0;
+  std::size_t finishes_ = 0, connections_ = 0, disaggregated_ = 0;
   std::string error_, error_bytes_, finish_reason_, problem_;
   std::optional<transport::Usage> usage_;
   std::uint64_t connection_ = 0;  // 0 = none open

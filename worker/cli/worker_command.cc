@@ -17,9 +17,11 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
              &o.model_path,
              "Folder with config.json and tokenizer.json, seen at the same path by the frontend");
   flags.Text("--model-name", &o.model_name, "Name in the HTTP API; default: from the path");
-  flags.Text("--endpoint",
-             &o.endpoint,
-             "dyn://namespace.component.endpoint; default dyn://$DYN_NAMESPACE.backend.generate");
+  flags.Text(
+      "--endpoint",
+      &o.endpoint,
+      "dyn://namespace.component.endpoint; default dyn://$DYN_NAMESPACE.backend.generate, of "
+      "prefill workers .prefill.generate");
   flags.Integer("--data-parallel-size",
                 &o.engine.data_parallel_size,
                 "Ranks of a worker, each with its own cache");
@@ -90,12 +92,21 @@ void AddOwnEngineFlags(FlagSet& flags, WorkerOptions& o) {
                "Behave like the reference worker where we differ on purpose");
 }
 
+void AddRoleFlags(FlagSet& flags, RoleFlags& role) {
+  flags.Text("--disaggregation-mode",
+             &role.disaggregation_mode,
+             "agg (default): whole requests; prefill: prompts for decode workers; decode: outputs",
+             {"agg", "prefill", "decode"});
+  flags.Text("--bootstrap-ports",
+             &role.bootstrap_ports,
+             "Where prefill workers meet decode workers, one port per worker, commas between; 0 = "
+             "any free one. Without it the decode worker computes the prompt again");
+  flags.Switch("--is-prefill-worker", &role.is_prefill_worker, "Deprecated name of the mode");
+  flags.Switch("--is-decode-worker", &role.is_decode_worker, "Deprecated name of the mode");
+}
+
 void AddRefusedFlags(FlagSet& flags) {
-  constexpr const char* kLater[] = {"--is-prefill-worker",
-                                    "--is-decode-worker",
-                                    "--zmq-kv-events-ports",
-                                    "--zmq-replay-ports",
-                                    "--bootstrap-ports"};
+  constexpr const char* kLater[] = {"--zmq-kv-events-ports", "--zmq-replay-ports"};
   for (const auto* flag : kLater) {
     flags.Refused(flag, "this flag of the reference worker is not supported by this version");
   }
@@ -116,13 +127,14 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
   AddEngineFlags(flags, options.engine);
   AddOwnEngineFlags(flags, options);
   AddTransferFlags(flags, options.engine);
-  flags.Text("--disaggregation-mode", &options.disaggregation_mode, "agg (this version)");
+  AddRoleFlags(flags, options.role);
   AddIdleFlags(flags, options.engine);
   AddRefusedFlags(flags);
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_LEASE_TTL, ETCD_AUTH_{USERNAME,PASSWORD},\n"
-      "DYN_NAMESPACE, DYN_FILE_KV, DYN_SYSTEM_{HOST,PORT}, DYN_LOG, DYN_LOGGING_JSONL, "
+      "DYN_NAMESPACE, DYN_FILE_KV, DYN_HTTP_RPC_HOST, DYN_SYSTEM_{HOST,PORT}, DYN_LOG, "
+      "DYN_LOGGING_JSONL, "
       "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS.\n"
       "Signals: TERM and INT drain, a second one closes at once; USR1 writes the state to stderr.\n"
       "Exit codes: 0 drained, 1 start failed, 2 wrong usage, 3 lease lost with --on-lease-loss "

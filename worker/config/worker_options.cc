@@ -59,14 +59,6 @@ Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
                 std::string(flag) + " '" + value +
                     "' is not supported by this version (allowed: " + allowed + ")");
   };
-  if (o.disaggregation_mode != "agg") {
-    return refuse("--disaggregation-mode", o.disaggregation_mode, "agg");
-  }
-  if (args.engine.worker_type != mocker::WorkerType::kAggregated) {
-    return refuse("worker_type",
-                  args.engine.worker_type == mocker::WorkerType::kPrefill ? "prefill" : "decode",
-                  "aggregated");
-  }
   if (args.zmq_kv_events_port) {
     return refuse("zmq_kv_events_port", std::to_string(*args.zmq_kv_events_port), "null");
   }
@@ -96,6 +88,20 @@ Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
   if (o.discovery_backend != "etcd" && o.discovery_backend != "file") {
     return refuse("--discovery-backend", o.discovery_backend, "etcd, file");
   }
+  return {};
+}
+
+/// The role, in the place where the engine looks for it, and what follows from it.
+Status FillRole(WorkerConfig& config, const WorkerOptions& o, const Environment& env) {
+  auto& role = config.args.engine.worker_type;
+  UNDERSTUDY_TRY(const auto asked, AskedRole(o.role, config.args.warnings));
+  UNDERSTUDY_TRY(role, RoleOf(asked, role));
+  UNDERSTUDY_TRY(config.bootstrap_ports,
+                 BootstrapPorts(o.role, config.args.bootstrap_port, config.workers, role));
+  const char* component = role == mocker::WorkerType::kPrefill ? "prefill" : "backend";
+  UNDERSTUDY_TRY(config.endpoint,
+                 transport::ParseEndpointName(o.endpoint.value_or("dyn://" + WorkerNamespace(env) +
+                                                                  "." + component + ".generate")));
   return {};
 }
 
@@ -142,14 +148,12 @@ Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& 
   }
   UNDERSTUDY_TRY(config.args, LoadEngineArgs(options.engine, options.model_path));
   UNDERSTUDY_TRY_STATUS(CheckBuilt(options, config.args));
-  UNDERSTUDY_TRY(config.endpoint,
-                 transport::ParseEndpointName(options.endpoint.value_or(
-                     "dyn://" + WorkerNamespace(env) + ".backend.generate")));
   config.limits.prompt_tokens_max = static_cast<std::size_t>(options.prompt_tokens_max);
   config.limits.body_bytes_max = static_cast<std::size_t>(options.body_bytes_max);
   config.limits.nesting_max = static_cast<std::size_t>(options.nesting_max);
   config.workers = static_cast<std::uint32_t>(options.num_workers);
   config.dp_size = config.args.engine.rank_count;
+  UNDERSTUDY_TRY_STATUS(FillRole(config, options, env));
   UNDERSTUDY_TRY_STATUS(CheckRanks(config));
   config.seed = options.seed
                     ? static_cast<std::uint64_t>(*options.seed)

@@ -7,6 +7,7 @@
 #include "understudy/transport/records.h"
 #include "worker/config/engine_flags.h"
 #include "worker/config/environment.h"
+#include "worker/config/roles.h"
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +22,7 @@ struct WorkerOptions {
   std::optional<std::string> model_path, model_name, endpoint;
   EngineFlags engine;
   std::int64_t num_workers = 1;
-  std::string disaggregation_mode = "agg";
+  RoleFlags role;
   double stagger_delay_s = -1;
   std::string discovery_backend, request_plane, event_plane;
 
@@ -43,8 +44,9 @@ struct WorkerOptions {
 /// What the parts of the worker are built from, after the checks.
 struct WorkerConfig {
   WorkerOptions options;
-  /// Of one worker: engine.rank_count is its dp size.
+  /// Of one worker: engine.rank_count is its dp size, engine.worker_type its role.
   mocker::EngineArgs args;
+  std::vector<std::uint16_t> bootstrap_ports;  ///< of prefill workers, one each; or none
   transport::EndpointName endpoint;
   transport::DecodeLimits limits;
   std::uint32_t dp_size = 1, workers = 1;

@@ -2,9 +2,7 @@
 #pragma once
 
 #include "understudy/base/result.h"
-#include "understudy/mocker/mocker_options.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,13 +10,6 @@
 #include <vector>
 
 namespace understudy::worker {
-
-/// Running requests of a rank, or its blocks if those are unlimited: what it could hand over at
-/// once. Source: dynamo-mocker 1.3.0 effective_handoff_capacity.
-[[nodiscard]] inline std::uint64_t HandoffCapacity(const mocker::MockerOptions& options) {
-  return std::max<std::uint64_t>(
-      1, options.max_num_seqs.value_or(0) != 0 ? *options.max_num_seqs : options.num_gpu_blocks);
-}
 
 /// Given back when it is destroyed.
 class SessionPermit {

@@ -25,7 +25,7 @@ void Shutdown::Begin() {
   }
   phase_ = Phase::kDeregister;
   if (parts_.discovery == nullptr || parts_.path == nullptr) {
-    Close();
+    EndHandoffs();
     return;
   }
   Log(LogLevel::kInfo,
@@ -73,7 +73,7 @@ void Shutdown::Unsubscribe() {
           kTarget,
           "drain limit reached, the rest is closed so that frontends migrate it",
           {{"inflight_count", std::to_string(parts_.path->running())}});
-      Close();
+      EndHandoffs();
     }
   });
   parts_.path->OnIdle([this] { loop_.Post([this] { CheckDrained(); }); });
@@ -94,14 +94,14 @@ void Shutdown::CheckDrained() {
 
 void Shutdown::AwaitFinishing() {
   phase_ = Phase::kFinish;
-  timer_->After(kFinishLimit, [this] { Close(); });
+  timer_->After(kFinishLimit, [this] { EndHandoffs(); });
   auto check = std::make_shared<std::function<void()>>();
   *check = [this, weak = std::weak_ptr(check)] {
     if (phase_ != Phase::kFinish) {
       return;
     }
     if (parts_.path->open() == 0) {
-      Close();
+      EndHandoffs();
     } else if (auto again = weak.lock()) {
       poll_->After(kPoll, [again] { (*again)(); });
     }
@@ -114,7 +114,32 @@ void Shutdown::Force() {
     return;
   }
   Log(LogLevel::kWarn, kTarget, "second signal, closing now");
-  Close();
+  if (phase_ == Phase::kHandoffs) {
+    Close();
+  } else {
+    EndHandoffs();
+  }
+}
+
+void Shutdown::EndHandoffs() {
+  if (phase_ >= Phase::kHandoffs) {
+    return;
+  }
+  phase_ = Phase::kHandoffs;
+  poll_->Cancel();
+  Log(LogLevel::kInfo, kTarget, "Phase 3: closing");
+  for (const auto id : parts_.subscriptions) {
+    parts_.requests->Unsubscribe(id);
+  }
+  if (parts_.handoffs == nullptr) {
+    Close();
+    return;
+  }
+  timer_->After(kHandoffLimit, [this] {
+    Log(LogLevel::kWarn, kTarget, "hand-offs are not over, closing all the same");
+    Close();
+  });
+  parts_.handoffs->Shutdown([this] { Close(); });
 }
 
 void Shutdown::Close() {
@@ -124,13 +149,8 @@ void Shutdown::Close() {
   phase_ = Phase::kClose;
   timer_->Cancel();
   poll_->Cancel();
-  Log(LogLevel::kInfo, kTarget, "Phase 3: closing");
-  if (parts_.requests != nullptr) {
-    for (const auto* ids : {&parts_.subscriptions, &parts_.query_subscriptions}) {
-      for (const auto id : *ids) {
-        parts_.requests->Unsubscribe(id);
-      }
-    }
+  for (const auto id : parts_.query_subscriptions) {
+    parts_.requests->Unsubscribe(id);
   }
   if (parts_.queries != nullptr) {
     parts_.queries->CloseAll();

@@ -16,14 +16,17 @@
 namespace understudy::worker {
 
 /// On the loop's thread. Phases: 1 delete the instance records, 2 keep serving for the grace
-/// period, then unsubscribe and let running streams finish up to the limit, 3 close what is left
-/// without complete_final (so that it migrates), revoke, disconnect.
+/// period, then unsubscribe and let running streams finish up to the limit, 3 end hand-offs on both
+/// their sides, close what is left without complete_final (so that it migrates), revoke,
+/// disconnect.
 class Shutdown {
  public:
   static constexpr Nanoseconds kDeleteLimit =
       std::chrono::seconds(2);  ///< an unreachable store must not stop a drain
   static constexpr Nanoseconds kFinishLimit =
       std::chrono::seconds(1);  ///< for streams whose last frames are under way
+  /// For peers to be told and engines to take back what they hold.
+  static constexpr Nanoseconds kHandoffLimit = std::chrono::seconds(5);
   static constexpr Nanoseconds kRevokeLimit = std::chrono::seconds(2);
   static constexpr Nanoseconds kDisconnectLimit = std::chrono::milliseconds(500);
 
@@ -33,6 +36,7 @@ class Shutdown {
     transport::NatsClient* requests = nullptr;  ///< connection of the request plane
     transport::NatsClient* events = nullptr;
     RequestPath* path = nullptr;
+    HandoffSide* handoffs = nullptr;
     EventSide* event_side = nullptr;
     QueryServer* queries = nullptr;
     std::vector<std::string> instance_keys;
@@ -45,15 +49,24 @@ class Shutdown {
   Shutdown(transport::Loop& loop, Parts parts, std::function<void()> done);
 
   void Begin();
-  /// A second signal: straight to phase 3.
+  /// A second signal: straight to phase 3, a third ends its waiting.
   void Force();
 
  private:
-  enum class Phase : std::uint8_t { kIdle, kDeregister, kGrace, kDrain, kFinish, kClose };
+  enum class Phase : std::uint8_t {
+    kIdle,
+    kDeregister,
+    kGrace,
+    kDrain,
+    kFinish,
+    kHandoffs,
+    kClose
+  };
   void AfterDelete();
   void Unsubscribe();
   void CheckDrained();
   void AwaitFinishing();
+  void EndHandoffs();
   void Close();
   void CloseNats();
 

@@ -3,6 +3,14 @@
 #include <nlohmann/json.hpp>
 
 namespace understudy::worker {
+namespace {
+
+nlohmann::ordered_json JsonOrText(const std::string& text) {
+  auto json = nlohmann::ordered_json::parse(text, nullptr, false);
+  return json.is_discarded() ? nlohmann::ordered_json(text) : std::move(json);
+}
+
+}  // namespace
 
 std::string StateDump(const DumpInput& input) {
   nlohmann::ordered_json dump;
@@ -27,9 +35,8 @@ std::string StateDump(const DumpInput& input) {
                                {"finishing", stream.finishing},
                                {"age_s", stream.age_s}});
   }
-  auto engine = nlohmann::ordered_json::parse(input.engine_json, nullptr, false);
-  dump["engine"] =
-      engine.is_discarded() ? nlohmann::ordered_json(input.engine_json) : std::move(engine);
+  dump["handoffs"] = JsonOrText(input.handoffs_json);
+  dump["engine"] = JsonOrText(input.engine_json);
   return dump.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

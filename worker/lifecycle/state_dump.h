@@ -17,7 +17,8 @@ struct DumpInput {
   bool nats_connected = false;
   std::string lease;
   std::vector<RequestPath::StreamSummary> streams;
-  std::string engine_json;  ///< Engine::DumpState
+  std::string engine_json;    ///< Engine::DumpState
+  std::string handoffs_json;  ///< HandoffSide::DumpState; null for aggregated workers
 };
 [[nodiscard]] std::string StateDump(const DumpInput& input);
 

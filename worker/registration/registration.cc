@@ -18,13 +18,29 @@ std::uint64_t RandomId() {
   return (std::uint64_t{device()} << 32 | device()) & kId63Bits;
 }
 
+void DeclareRole(transport::ModelCard& card, mocker::WorkerType role) {
+  switch (role) {
+    case mocker::WorkerType::kAggregated:
+      return;
+    case mocker::WorkerType::kPrefill:
+      card.model_type = "";
+      card.worker_type = "prefill";
+      card.needs = {{"decode"}};
+      return;
+    case mocker::WorkerType::kDecode:
+      card.worker_type = "decode";
+      card.needs = {{"prefill"}};
+      return;
+  }
+}
+
 }  // namespace
 
 std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config, std::uint64_t lease_id) {
   const auto& name = config.endpoint;
   const auto service = ServiceName(name.ns, name.component);
   if (config.workers == 1) {
-    return {{lease_id, service + "." + name.endpoint + "-" + transport::HexId(lease_id)}};
+    return {{lease_id, service + "." + name.endpoint + "-" + transport::HexId(lease_id), {}}};
   }
   const auto token = "p" + transport::HexId(RandomId());
   std::set<std::uint64_t> ids;
@@ -36,7 +52,7 @@ std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config, std::uint
   std::vector<WorkerIdentity> workers;
   for (const auto id : ids) {
     workers.push_back(
-        {id, service + "." + token + "." + name.endpoint + "-" + transport::HexId(id)});
+        {id, service + "." + token + "." + name.endpoint + "-" + transport::HexId(id), {}});
   }
   return workers;
 }
@@ -63,6 +79,7 @@ Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
   card.kv_cache_block_size = engine.block_size;
   card.total_kv_blocks = engine.num_gpu_blocks;
   card.context_length = static_cast<std::uint32_t>(config.options.max_model_len.value_or(0));
+  DeclareRole(card, engine.worker_type);
   card.max_num_seqs = engine.max_num_seqs.value_or(kUnlimitedSeqs);
   card.max_num_batched_tokens = engine.max_num_batched_tokens.value_or(kUnlimitedTokens);
   card.data_parallel_size = config.dp_size;
@@ -129,9 +146,11 @@ Registration MakeRegistration(const WorkerConfig& config,
                               const std::vector<QueryEndpoint>& queries) {
   Registration registration;
   registration.records = std::move(channels);
+  transport::ModelCard own = card;
   for (const auto& worker : workers) {
+    own.disaggregated_endpoint = worker.bootstrap;
     registration.records.push_back(
-        transport::EncodeModel(config.endpoint, worker.instance_id, card));
+        transport::EncodeModel(config.endpoint, worker.instance_id, own));
   }
   for (const auto& query : queries) {
     registration.records.push_back(transport::EncodeInstance(query.instance));

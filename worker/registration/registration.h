@@ -17,6 +17,7 @@ namespace understudy::worker {
 struct WorkerIdentity {
   std::uint64_t instance_id = 0;
   std::string subject;  ///< NATS subject of `generate`, written into the instance record
+  std::optional<transport::DisaggregatedEndpoint> bootstrap{};  ///< of a prefill worker
 };
 
 /// One worker: the lease id and `<ns>_<component>.<endpoint>-<hex>`. Several: random 63-bit ids,
@@ -26,7 +27,8 @@ struct WorkerIdentity {
 /// What to subscribe to: the subject itself, or `<ns>_<component>.<token>.*`.
 [[nodiscard]] std::string RequestSubject(const std::vector<WorkerIdentity>& workers);
 
-/// The card of the workers; reads the model folder. kInvalidConfig names what is missing.
+/// The card of the workers, but for what differs between them; reads the model folder.
+/// kInvalidConfig names what is missing.
 [[nodiscard]] Result<transport::ModelCard> MakeCard(const WorkerConfig& config);
 
 /// Says in the card what routers may expect: KV events, and that they can be asked for again.

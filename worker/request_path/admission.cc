@@ -7,6 +7,26 @@ namespace understudy::worker {
 
 namespace {
 
+using mocker::WorkerType;
+
+/// Why a request cannot take part in the hand-off that it names; empty when it can, or names none.
+const char* HandoffRefusal(const transport::PreprocessedRequest& request,
+                           const AdmissionRules& rules) {
+  if (!request.bootstrap_info) {
+    return "";
+  }
+  if (!request.bootstrap_info->handoff_id) {
+    return rules.role == WorkerType::kAggregated ? ""
+                                                 : "disaggregated mocker requires a handoff ID";
+  }
+  if (rules.engine_type == mocker::EngineType::kTrtllm) {
+    return "mocker handoff does not support TRT-LLM";
+  }
+  return rules.role == WorkerType::kAggregated
+             ? "aggregated mocker request cannot carry handoff metadata"
+             : "";
+}
+
 /// Puts the planned answer that the request names, if there is one, in place of its budget.
 void Plan(const AdmissionRules& rules, Admitted& admitted) {
   const auto key = ReplayKey(admitted.request.annotations);
@@ -22,7 +42,7 @@ void Plan(const AdmissionRules& rules, Admitted& admitted) {
     admitted.replay_miss = ReplayMiss::kUnknownKey;
     return;
   }
-  if (rules.prefill) {
+  if (rules.role == WorkerType::kPrefill) {
     planned = planned->first(std::min<std::size_t>(planned->size(), 1));
     if (planned->empty()) {
       return;
@@ -58,17 +78,19 @@ std::variant<Admitted, Refusal> Admit(const transport::RequestControl& control,
                    ErrorType::kGenerate};
   }
   admitted.dp_rank = request.dp_rank;
-  if (!request.max_tokens && !rules.prefill) {
+  const bool prefill = rules.role == WorkerType::kPrefill;
+  if (!request.max_tokens && !prefill) {
     return Refusal{"max_output_tokens must be specified for mocker", ErrorType::kGenerate};
   }
-  admitted.output_tokens_max = rules.prefill ? 1 : *request.max_tokens;
+  admitted.output_tokens_max = prefill ? 1 : *request.max_tokens;
   Plan(rules, admitted);
   if (admitted.output_tokens_max == 0) {
     return Refusal{"live requests must generate at least one output token", ErrorType::kGenerate};
   }
-  if (request.handoff_id) {
-    return Refusal{"aggregated mocker request cannot carry handoff metadata", ErrorType::kGenerate};
+  if (const std::string_view refusal = HandoffRefusal(request, rules); !refusal.empty()) {
+    return Refusal{std::string(refusal), ErrorType::kGenerate};
   }
+  admitted.hands_over = request.bootstrap_info && request.bootstrap_info->handoff_id;
   return admitted;
 }
 

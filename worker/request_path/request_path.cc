@@ -13,8 +13,7 @@ constexpr std::string_view kTarget = "worker.request_path";
 // Free running, the loop may be behind the engine: frames of up to this many batches leave in one
 // write per stream.
 constexpr int kBatchesPerFlush = 8;
-constexpr std::string_view kOverloaded = "Server overloaded: worker at capacity";
-constexpr std::string_view kUnavailable = "Server unavailable: worker at capacity";
+constexpr std::string_view kAtCapacity = "worker at capacity";
 
 }  // namespace
 
@@ -34,7 +33,12 @@ RequestPath::RequestPath(transport::Loop& loop,
       native_(native),
       clock_(clock),
       options_(options),
-      table_(options.open_streams_max) {}
+      table_(options.open_streams_max) {
+  if (options_.handoffs != nullptr) {
+    options_.handoffs->OnEnded(
+        [this](RequestId id, const Status& status) { HandoffEnded(id, status); });
+  }
+}
 
 void RequestPath::AddWorker(const std::string& subject,
                             std::uint32_t first_rank,
@@ -51,7 +55,7 @@ void RequestPath::Serve(const IncomingRequest& incoming) {
   const auto worker = incoming.target;
   const auto& control = incoming.control;
   if (table_.full()) {
-    RefuseForLoad(incoming, RankIndex{workers_[worker].first_rank});
+    RefuseForLoad(incoming, RankIndex{workers_[worker].first_rank}, kAtCapacity);
     return;
   }
   auto outcome = Admit(control, incoming.body, options_.rules);
@@ -79,23 +83,10 @@ void RequestPath::Serve(const IncomingRequest& incoming) {
   stream.output_tokens_max = admitted.output_tokens_max;
   stream.started = incoming.received;
   stream.timed = native_.Bind(admitted.request.model);
-  engine::Request request;
-  request.id = RequestTable::IdOf(stream);
-  request.rank = stream.rank;
-  request.prompt = std::move(admitted.request.token_ids);
-  request.output_tokens_max = admitted.output_tokens_max;
-  request.planned_tokens = std::move(admitted.planned_tokens);
-  if (auto taken = engine_.SubmitQuietly(std::move(request)); !taken) {
+  if (auto taken = Submit(stream, admitted); !taken) {
     const auto rank = stream.rank;
     table_.Close(stream);
-    if (taken.error().code == Errc::kOverloaded) {
-      RefuseForLoad(incoming, rank);
-    } else {
-      ingress_.Ack(incoming.message, "");
-      RefuseInBand(worker,
-                   control,
-                   {taken.error().message, ErrorType::kGenerate, RefusalReason::kUnservable});
-    }
+    RefuseSubmission(incoming, rank, taken.error());
     return;
   }
   WakeEngineSoon();
@@ -113,6 +104,38 @@ void RequestPath::Serve(const IncomingRequest& incoming) {
          {"max_tokens", std::to_string(stream.output_tokens_max)},
          {"dp_rank", std::to_string(dp_rank)}});
   }
+}
+
+Status RequestPath::Submit(OpenStream& stream, Admitted& admitted) {
+  engine::Request request;
+  request.id = RequestTable::IdOf(stream);
+  request.rank = stream.rank;
+  request.prompt = std::move(admitted.request.token_ids);
+  request.output_tokens_max = admitted.output_tokens_max;
+  request.planned_tokens = std::move(admitted.planned_tokens);
+  stream.hands_over = admitted.hands_over;
+  if (!stream.hands_over) {
+    return engine_.SubmitQuietly(std::move(request));
+  }
+  const auto dp_rank = Value(stream.rank) - workers_[stream.worker].first_rank;
+  return options_.handoffs->Begin({stream.worker,
+                                   dp_rank,
+                                   stream.context_id,
+                                   std::move(*admitted.request.bootstrap_info),
+                                   std::move(request)});
+}
+
+void RequestPath::RefuseSubmission(const IncomingRequest& incoming,
+                                   RankIndex rank,
+                                   const Error& error) {
+  if (error.code == Errc::kOverloaded) {
+    RefuseForLoad(incoming, rank, options_.handoffs == nullptr ? kAtCapacity : error.message);
+    return;
+  }
+  ingress_.Ack(incoming.message, "");
+  RefuseInBand(incoming.target,
+               incoming.control,
+               {error.message, ErrorType::kGenerate, RefusalReason::kUnservable});
 }
 
 void RequestPath::NoteReplayMiss(ReplayMiss miss, const transport::RequestControl& control) {
@@ -137,11 +160,14 @@ void RequestPath::WakeEngineSoon() {
   }
 }
 
-void RequestPath::RefuseForLoad(const IncomingRequest& incoming, RankIndex rank) {
+void RequestPath::RefuseForLoad(const IncomingRequest& incoming,
+                                RankIndex rank,
+                                std::string_view why) {
   // A 1.6 frontend (msgpack) routes the next request after "overloaded"; a 1.3 one (JSON) would
   // bench the worker.
   const bool msgpack = incoming.control.codec == transport::PayloadCodec::kMsgpack;
-  ingress_.Ack(incoming.message, msgpack ? kOverloaded : kUnavailable);
+  ingress_.Ack(incoming.message,
+               std::string(msgpack ? "Server overloaded: " : "Server unavailable: ").append(why));
   workers_[incoming.target].probe->Refused(RefusalReason::kOverloaded);
   metrics_.Rejected();
   ingress_.CountError(incoming.entry);
@@ -149,7 +175,9 @@ void RequestPath::RefuseForLoad(const IncomingRequest& incoming, RankIndex rank)
     Log(LogLevel::kWarn,
         kTarget,
         "requests are refused: the worker is at capacity",
-        {{"request_id", incoming.control.id}, {"open_streams", std::to_string(table_.open())}});
+        {{"request_id", incoming.control.id},
+         {"reason", std::string(why)},
+         {"open_streams", std::to_string(table_.open())}});
   }
   refused_rank_ = rank;
   events_.load().SayAgain(rank);
@@ -200,7 +228,7 @@ void RequestPath::StreamEnded(RequestId id, transport::StreamEnd end, const std:
   if (stream->state == OpenStream::State::kRunning) {
     using transport::StreamEnd;
     auto* probe = workers_[stream->worker].probe;
-    engine_.Cancel(id, stream->rank);
+    CancelInEngine(*stream);
     probe->Cancelled();
     if (end == StreamEnd::kConnectFailed || end == StreamEnd::kProtocolError) {
       probe->Failed(ErrorType::kResponseStream);
@@ -220,6 +248,15 @@ void RequestPath::StreamEnded(RequestId id, transport::StreamEnd end, const std:
     probe->StreamClosed(SecondsSince(stream->started), stream->response_bytes);
   }
   CloseStream(*stream);
+}
+
+void RequestPath::CancelInEngine(const OpenStream& stream) {
+  const auto id = RequestTable::IdOf(stream);
+  if (stream.hands_over || stream.answered) {
+    options_.handoffs->Cancel(id);
+  } else {
+    engine_.Cancel(id, stream.rank);
+  }
 }
 
 void RequestPath::CloseStream(OpenStream& stream) {
@@ -288,30 +325,49 @@ void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBa
   using engine::OutputKind;
   scratch_.clear();
   if (output.kind == OutputKind::kToken || output.kind == OutputKind::kLastToken) {
-    ++stream->tokens_sent;
-    ++stream->unrecorded_tokens;
-    if (stream->tokens_sent == 1) {
-      transport::AppendToken(
-          scratch_, stream->codec, output.token, {stream->prompt_tokens, 1, stream->cached_tokens});
-      events_.PromptComputed(stream->rank, stream->context_id);
-    } else {
-      transport::AppendToken(scratch_, stream->codec, output.token);
-    }
-    AppendData(*stream);
+    AppendOutputToken(*stream, output.token);
     if (output.kind == OutputKind::kToken) {
       return;
     }
-    scratch_.clear();
-    const transport::Usage usage{stream->prompt_tokens, stream->tokens_sent, stream->cached_tokens};
-    transport::AppendFinish(scratch_, stream->codec, "length", &usage);
-  } else {
-    AppendEngineError(*stream, output, batch);
+    if (!EndIsHeldBack(*stream)) {
+      AppendLength(*stream);
+    }
+    return;
   }
+  if (stream->hands_over) {
+    options_.handoffs->Cancel(output.id);
+  }
+  AppendEngineError(*stream, output, batch);
   AppendData(*stream);
   FinishStream(*stream);
-  if (output.kind == OutputKind::kLastToken) {
-    RecordCompletion(*stream);
+}
+
+void RequestPath::AppendOutputToken(OpenStream& stream, std::uint32_t token) {
+  ++stream.tokens_sent;
+  ++stream.unrecorded_tokens;
+  if (stream.tokens_sent > 1) {
+    transport::AppendToken(scratch_, stream.codec, token);
+  } else {
+    const transport::Usage usage{stream.prompt_tokens, 1, stream.cached_tokens};
+    const bool prefill = options_.rules.role == mocker::WorkerType::kPrefill;
+    if (prefill) {
+      transport::AppendPrefillToken(scratch_, stream.codec, token, usage);
+    } else {
+      transport::AppendToken(scratch_, stream.codec, token, usage);
+    }
+    events_.PromptComputed(stream.rank, stream.context_id);
   }
+  AppendData(stream);
+}
+
+/// The end of a stream that has all its tokens.
+void RequestPath::AppendLength(OpenStream& stream) {
+  scratch_.clear();
+  const transport::Usage usage{stream.prompt_tokens, stream.tokens_sent, stream.cached_tokens};
+  transport::AppendFinish(scratch_, stream.codec, "length", &usage);
+  AppendData(stream);
+  FinishStream(stream);
+  RecordCompletion(stream);
 }
 
 /// After the tokens were handed over, as the reference does.
@@ -407,7 +463,7 @@ void RequestPath::CloseAll() {
   table_.ForEach([&](OpenStream& stream) { left.push_back(&stream); });
   for (auto* stream : left) {
     if (stream->state == OpenStream::State::kRunning) {
-      engine_.Cancel(RequestTable::IdOf(*stream), stream->rank);
+      CancelInEngine(*stream);
       workers_[stream->worker].probe->TokensSent(stream->tokens_sent);
       workers_[stream->worker].probe->StreamClosed(SecondsSince(stream->started),
                                                    stream->response_bytes);

@@ -5,6 +5,7 @@
 #include "understudy/engine/engine.h"
 #include "understudy/transport/loop.h"
 #include "worker/event_side/event_side.h"
+#include "worker/handoff/handoff_side.h"
 #include "worker/metrics/metrics.h"
 #include "worker/metrics/native_metrics.h"
 #include "worker/request_path/admission.h"
@@ -27,6 +28,7 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   struct Options {
     AdmissionRules rules;
     std::size_t open_streams_max = 20'000;
+    HandoffSide* handoffs = nullptr;  ///< null: aggregated workers
     engine::Handoffs* handoff_engine =
         nullptr;  ///< hears what batches say of hand-offs; may be null
   };
@@ -76,8 +78,11 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   };
 
   void NoteReplayMiss(ReplayMiss miss, const transport::RequestControl& control);
+  [[nodiscard]] Status Submit(OpenStream& stream, Admitted& admitted);
+  void RefuseSubmission(const IncomingRequest& incoming, RankIndex rank, const Error& error);
   void WakeEngineSoon();
-  void RefuseForLoad(const IncomingRequest& request, RankIndex rank);
+  /// `why` goes into the acknowledgement.
+  void RefuseForLoad(const IncomingRequest& request, RankIndex rank, std::string_view why);
   void RefuseInBand(std::uint32_t worker,
                     const transport::RequestControl& control,
                     const Refusal& refusal);
@@ -85,9 +90,15 @@ class RequestPath final : public engine::EngineSink, public Endpoint {
   void StreamEnded(RequestId id, transport::StreamEnd end, const std::string& text);
   void Apply(engine::PassBatch& batch);
   void ApplyOutput(const engine::Output& output, const engine::PassBatch& batch);
+  void AppendOutputToken(OpenStream& stream, std::uint32_t token);
+  void AppendLength(OpenStream& stream);
+  void CancelInEngine(const OpenStream& stream);
   void AppendEngineError(const OpenStream& stream,
                          const engine::Output& output,
                          const engine::PassBatch& batch);
+  // handoff_streams.cc
+  [[nodiscard]] bool EndIsHeldBack(OpenStream& stream);
+  void HandoffEnded(RequestId id, const Status& status);
   void SignalHandoffs(engine::PassBatch& batch, std::size_t outputs_applied, std::size_t& next);
   void AppendData(OpenStream& stream);
   void FinishStream(OpenStream& stream);

@@ -27,8 +27,10 @@ struct OpenStream {
     kFinishing,  ///< all was said, the connection drains
   };
   State state = State::kFree;
-  bool dirty = false;  ///< appended since the last flush
-  bool timed = false;  ///< its times go into the native metrics
+  bool dirty = false;       ///< appended since the last flush
+  bool timed = false;       ///< its times go into the native metrics
+  bool hands_over = false;  ///< takes part in a hand-off
+  bool answered = false;    ///< all its tokens are out, its end is held back
   transport::PayloadCodec codec = transport::PayloadCodec::kJson;
   std::uint32_t slot = 0, generation = 0;
   std::uint32_t worker = 0;

@@ -142,12 +142,14 @@ TEST_F(StartUp, ValuesThatAreRefusedAreNamedWithTheirFlag) {
   ExpectExit({"--event-plane", "kafka"}, 1, "--event-plane");
   ExpectExit({"--discovery-backend", "mem"}, 1, "--discovery-backend");
   ExpectExit({"--endpoint", "nonsense"}, 1, "nonsense");
+  ExpectExit({"--disaggregation-mode", "both"}, 2, "--disaggregation-mode");
+  ExpectExit({"--is-prefill-worker", "--is-decode-worker"}, 1, "Cannot specify both");
+  ExpectExit({"--bootstrap-ports", "8998,8999"}, 1, "--bootstrap-ports");
+  ExpectExit({"--bootstrap-ports", "70000"}, 1, "--bootstrap-ports");
 }
 
 TEST_F(StartUp, FlagsOfTheReferenceThatAreNotServedAreNamed) {
-  ExpectExit({"--is-prefill-worker"}, 2, "--is-prefill-worker");
   ExpectExit({"--zmq-kv-events-ports", "5557"}, 2, "--zmq-kv-events-ports");
-  ExpectExit({"--bootstrap-ports", "8998"}, 2, "--bootstrap-ports");
 }
 
 TEST_F(StartUp, HelpAndVersionExitWithZero) {

@@ -157,7 +157,8 @@ std::vector<std::string> WorkerProcess::Instances() const {
 }
 
 std::string WorkerProcess::SubjectIn(const std::string& ns) const {
-  return ns + "_backend.generate-" + Instances().at(0);
+  const std::string rest = Ready("endpoint").substr(ns.size() + 1);  // component.endpoint
+  return ns + "_" + rest + "-" + Instances().at(0);
 }
 
 std::string WorkerProcess::out() const {

@@ -71,6 +71,48 @@ TEST(Admission, RefusesAHandoffOnAnAggregatedWorker) {
   EXPECT_EQ(TextOf(AdmitJson(body)), "aggregated mocker request cannot carry handoff metadata");
 }
 
+constexpr std::string_view kHandoff =
+    R"({"token_ids":[1],"stop_conditions":{"max_tokens":4},"bootstrap_info":{"bootstrap_host":"h","bootstrap_port":1,)"
+    R"("bootstrap_room":5,"handoff_id":"6f0c1d2e-0000-4000-8000-000000000000"}})";
+constexpr std::string_view kNoHandoffId =
+    R"({"token_ids":[1],"stop_conditions":{"max_tokens":4},"bootstrap_info":{"bootstrap_host":"h","bootstrap_port":1,)"
+    R"("bootstrap_room":5,"handoff_id":null}})";
+
+// C-078.
+TEST(Admission, PrefillAndDecodeWorkersNeedTheIdOfAHandoff) {
+  for (const auto role : {mocker::WorkerType::kPrefill, mocker::WorkerType::kDecode}) {
+    EXPECT_EQ(TextOf(Admit({}, kNoHandoffId, {.role = role})),
+              "disaggregated mocker requires a handoff ID");
+    const auto outcome = Admit({}, kHandoff, {.role = role});
+    const auto* admitted = std::get_if<Admitted>(&outcome);
+    ASSERT_NE(admitted, nullptr);
+    EXPECT_TRUE(admitted->hands_over);
+    EXPECT_EQ(admitted->output_tokens_max, role == mocker::WorkerType::kPrefill ? 1U : 4U);
+  }
+}
+
+TEST(Admission, TensorRtLlmHandsNothingOver) {
+  for (const auto role : {mocker::WorkerType::kPrefill,
+                          mocker::WorkerType::kDecode,
+                          mocker::WorkerType::kAggregated}) {
+    EXPECT_EQ(
+        TextOf(Admit({}, kHandoff, {.role = role, .engine_type = mocker::EngineType::kTrtllm})),
+        "mocker handoff does not support TRT-LLM");
+  }
+}
+
+TEST(Admission, WithoutBootstrapInfoARequestIsOrdinaryInEveryRole) {
+  for (const auto role : {mocker::WorkerType::kPrefill, mocker::WorkerType::kDecode}) {
+    const auto outcome = Admit({},
+                               R"({"token_ids":[1],"stop_conditions":{"max_tokens":4},)"
+                               R"("prefill_result":{"disaggregated_params":"dummy"}})",
+                               {.role = role});
+    const auto* admitted = std::get_if<Admitted>(&outcome);
+    ASSERT_NE(admitted, nullptr);
+    EXPECT_FALSE(admitted->hands_over);
+  }
+}
+
 // M-068: bootstrap information without a handoff id means nothing to an aggregated worker.
 TEST(Admission, IgnoresBootstrapInfoWithoutAHandoff) {
   EXPECT_EQ(
@@ -82,8 +124,9 @@ TEST(Admission, IgnoresBootstrapInfoWithoutAHandoff) {
 // M-064.
 TEST(Admission, APrefillWorkerAnswersWithOneTokenWhateverIsAsked) {
   for (const std::string stop : {R"({})", R"({"max_tokens":50})", R"({"max_tokens":0})"}) {
-    const auto outcome =
-        Admit({}, R"({"token_ids":[1],"stop_conditions":)" + stop + "}", {.prefill = true});
+    const auto outcome = Admit({},
+                               R"({"token_ids":[1],"stop_conditions":)" + stop + "}",
+                               {.role = mocker::WorkerType::kPrefill});
     ASSERT_EQ(TextOf(outcome), "admitted") << stop;
     EXPECT_EQ(std::get<Admitted>(outcome).output_tokens_max, 1U) << stop;
   }

@@ -79,8 +79,17 @@ TEST(WorkerConfig, ErrorsNameTheOptionTheValueAndWhatIsAllowed) {
   EXPECT_EQ(with([](auto& o) { o.discovery_backend = "mem"; }),
             "--discovery-backend 'mem' is not supported by this version (allowed: etcd, file)");
   EXPECT_EQ(with([](auto& o) { o.endpoint = "foo"; }), "Invalid in= option 'foo'");
-  EXPECT_EQ(with([](auto& o) { o.disaggregation_mode = "decode"; }),
-            "--disaggregation-mode 'decode' is not supported by this version (allowed: agg)");
+  EXPECT_EQ(with([](auto& o) {
+              o.role.disaggregation_mode = "decode";
+              o.role.is_prefill_worker = true;
+            }),
+            "Cannot combine --is-prefill-worker/--is-decode-worker with --disaggregation-mode. Use "
+            "only --disaggregation-mode.");
+  EXPECT_EQ(with([](auto& o) {
+              o.role.disaggregation_mode = "prefill";
+              o.role.bootstrap_ports = "1,2";
+            }),
+            "--bootstrap-ports must have exactly --num-workers (1) ports, got 2: [1, 2]");
 }
 
 TEST(ReleaseProfile, KnowsEachReleaseAndBoth) {

@@ -223,10 +223,12 @@ class PlannedAnswers : public ReplayTableTest {
   std::variant<Admitted, Refusal> Admit(const std::string& key,
                                         const std::string& max_tokens,
                                         bool prefill = false) {
-    return worker::Admit({},
-                         R"({"token_ids":[1],"stop_conditions":{"max_tokens":)" + max_tokens +
-                             R"(},"annotations":["output_replay_id:)" + key + "\"]}",
-                         {.prefill = prefill, .replay = &table_});
+    return worker::Admit(
+        {},
+        R"({"token_ids":[1],"stop_conditions":{"max_tokens":)" + max_tokens +
+            R"(},"annotations":["output_replay_id:)" + key + "\"]}",
+        {.role = prefill ? mocker::WorkerType::kPrefill : mocker::WorkerType::kDecode,
+         .replay = &table_});
   }
   Admitted Take(const std::string& key, const std::string& max_tokens, bool prefill = false) {
     auto outcome = Admit(key, max_tokens, prefill);

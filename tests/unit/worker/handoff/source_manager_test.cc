@@ -287,12 +287,5 @@ TEST(SessionPermits, AreOfTheirRankAndGivenBack) {
   EXPECT_EQ(permits.refused_total(), 1U);
 }
 
-TEST(SessionPermits, TheCapacityIsWhatRunsAtOnceOrAllBlocks) {
-  mocker::MockerOptions options;
-  EXPECT_EQ(HandoffCapacity(options), 256U);
-  options.max_num_seqs = std::nullopt;
-  EXPECT_EQ(HandoffCapacity(options), 16384U);
-}
-
 }  // namespace
 }  // namespace understudy::worker
