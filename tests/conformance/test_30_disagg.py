@@ -3,11 +3,12 @@ mixed ones.
 """
 
 import os
+import shlex
 
 import pytest
 
 from launch import reference
-from lib import load, ports, wait
+from lib import load, ports, stack, wait
 
 pytestmark = pytest.mark.releases("r13", "r16")
 
@@ -106,6 +107,20 @@ def test_c071_a_pair_hands_over(mixed, observe):
     many = frontend.many([load.words(30, seed=7200 + i) for i in range(32)], max_tokens=10)
     load.assert_full_streams(many, 10)
     wait_empty(prefill, decode)
+
+
+def test_the_commands_of_the_readme_make_a_pair(site):
+    """Both lines as they stand there, but for the port, the folder's path and the program."""
+    lines = (stack.ROOT / "README.md").read_text().splitlines()
+    commands = [shlex.split(line) for line in lines if "understudy --disaggregation-mode" in line]
+    assert [command[2] for command in commands] == ["prefill", "decode"]
+    replaced = {"5800": str(ports.free_port()), "tests/data/tiny-model": str(stack.MODEL)}
+    for _, *flags, background in commands:
+        assert background == "&"
+        argv = site.impl.argv([replaced.get(flag, flag) for flag in flags])
+        site.child(flags[1], argv, site.env({"DYN_HTTP_RPC_HOST": "127.0.0.1"}))
+    frontend = wait_pair(site, 2)
+    chat(frontend, "hello", tokens=8)
 
 
 def test_c071_sglang_pair_hands_over(site):
