@@ -190,6 +190,7 @@ SchedulerConfig MakeSchedulerConfig(const MockerOptions& options) {
   config.chunked_prefill = options.enable_chunked_prefill;
   config.kv_events = options.kv_events && options.enable_prefix_caching &&
                      options.worker_type != WorkerType::kDecode;
+  config.kv_event_tokens = config.kv_events && options.kv_event_tokens;
   config.strict_reference = options.strict_reference;
   config.collect_stats = options.pass_stats;
   config.preemption = options.preemption_mode;

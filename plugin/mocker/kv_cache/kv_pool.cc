@@ -12,7 +12,8 @@ bool KvPool::Take(std::span<LogicalBlock> blocks,
                   std::size_t to,
                   std::size_t known,
                   bool arriving,
-                  EventLog& log) {
+                  EventLog& log,
+                  Tokens tokens) {
   std::uint64_t revived = 0;
   const std::size_t hit = options_.caching ? Match(blocks, from, to, known, revived) : from;
   if (to - hit > available() - revived) {
@@ -32,7 +33,7 @@ bool KvPool::Take(std::span<LogicalBlock> blocks,
       stored_end = i + 1;
     }
   }
-  LogStored(blocks, hit, stored_end, log);
+  LogStored(blocks, hit, stored_end, log, tokens);
   LogRemoved(log);
   return true;
 }
@@ -40,7 +41,8 @@ bool KvPool::Take(std::span<LogicalBlock> blocks,
 void KvPool::Publish(std::span<LogicalBlock> blocks,
                      std::size_t from,
                      std::size_t to,
-                     EventLog& log) {
+                     EventLog& log,
+                     Tokens tokens) {
   if (!options_.caching) {
     return;
   }
@@ -49,11 +51,11 @@ void KvPool::Publish(std::span<LogicalBlock> blocks,
   for (; i < to && blocks[i].full; ++i) {
     const bool known = slots_[blocks[i].slot].state == State::kFull;
     if (known || Register(blocks, i, /*missed=*/false) != Outcome::kNew) {
-      LogStored(blocks, run, i, log);
+      LogStored(blocks, run, i, log, tokens);
       run = i + 1;
     }
   }
-  LogStored(blocks, run, i, log);
+  LogStored(blocks, run, i, log, tokens);
 }
 
 bool KvPool::ReserveSpare(std::uint64_t count, EventLog& log) {
@@ -152,7 +154,8 @@ void KvPool::Log(engine::KvEvent event, EventLog& log) {
 void KvPool::LogStored(std::span<const LogicalBlock> blocks,
                        std::size_t from,
                        std::size_t to,
-                       EventLog& log) {
+                       EventLog& log,
+                       Tokens tokens) {
   if (from >= to || !options_.events) {
     return;
   }
@@ -164,6 +167,10 @@ void KvPool::LogStored(std::span<const LogicalBlock> blocks,
   event.blocks.reserve(to - from);
   for (std::size_t i = from; i < to; ++i) {
     event.blocks.push_back({blocks[i].hash, blocks[i].tokens_hash});
+  }
+  if (!tokens.empty()) {
+    const auto own = tokens.subspan(from * options_.block_size, (to - from) * options_.block_size);
+    event.tokens.assign(own.begin(), own.end());
   }
   Log(std::move(event), log);
 }

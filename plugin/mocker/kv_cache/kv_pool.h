@@ -27,7 +27,9 @@ struct LogicalBlock {
 /// A fixed number of slots, each free, active (private to a request, or full and referenced by
 /// some) or cached (full, without references, reusable and evictable). Which slot is found for a
 /// hash and which one goes first is up to the derived class. Pure, not thread safe; memory grows
-/// with the number of slots ever used. Events are appended to the log that is passed in.
+/// with the number of slots ever used. Events are appended to the log that is passed in; stored
+/// ones name the blocks' tokens when they are passed in, too: those of the sequence from its start
+/// on.
 class KvPool {
  public:
   struct Options {
@@ -36,8 +38,10 @@ class KvPool {
     bool caching = true;
     bool events = true;
     RankIndex rank{};
+    std::uint32_t block_size = 0;  ///< tokens; for events that name them
   };
   using EventLog = std::vector<engine::KvEvent>;
+  using Tokens = std::span<const std::uint32_t>;
   /// Leading blocks that are there already, and those of them that requests use.
   struct Prefix {
     std::uint64_t blocks = 0;
@@ -65,8 +69,9 @@ class KvPool {
                          std::size_t from,
                          std::size_t to,
                          std::size_t known,
-                         EventLog& log) {
-    return Take(blocks, from, to, known, /*arriving=*/false, log);
+                         EventLog& log,
+                         Tokens tokens = {}) {
+    return Take(blocks, from, to, known, /*arriving=*/false, log, tokens);
   }
 
   /// As Use for the blocks of a prompt that is on its way here, from the first one on: what is new
@@ -74,12 +79,16 @@ class KvPool {
   [[nodiscard]] bool UsePrivately(std::span<LogicalBlock> blocks,
                                   std::size_t known,
                                   EventLog& log) {
-    return Take(blocks, 0, blocks.size(), known, /*arriving=*/true, log);
+    return Take(blocks, 0, blocks.size(), known, /*arriving=*/true, log, {});
   }
 
   /// The full ones among `blocks[from, to)`, which are held, are computed: others can share them
   /// from now on. Does nothing for those that others share already. Without caching: nothing.
-  void Publish(std::span<LogicalBlock> blocks, std::size_t from, std::size_t to, EventLog& log);
+  void Publish(std::span<LogicalBlock> blocks,
+               std::size_t from,
+               std::size_t to,
+               EventLog& log,
+               Tokens tokens = {});
 
   /// Sets `count` slots aside, or none: evicts if there are too few free ones. They count as active
   /// until they are used by UseSpare or given back.
@@ -178,13 +187,15 @@ class KvPool {
                           std::size_t to,
                           std::size_t known,
                           bool arriving,
-                          EventLog& log);
+                          EventLog& log,
+                          Tokens tokens);
   void Occupy(LogicalBlock& block);
   [[nodiscard]] std::uint32_t TakeSlot();
   void LogStored(std::span<const LogicalBlock> blocks,
                  std::size_t from,
                  std::size_t to,
-                 EventLog& log);
+                 EventLog& log,
+                 Tokens tokens);
   void LogRemoved(EventLog& log);
 
   std::vector<std::uint32_t> free_slots_;

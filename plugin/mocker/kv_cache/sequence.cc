@@ -9,15 +9,21 @@ namespace understudy::mocker {
 namespace {
 /// Blocks for which room is made ahead; a longer request grows its list as it goes.
 constexpr std::uint64_t kBlocksReservedMax = 1024;
+/// Output tokens for which room is made ahead when they are kept.
+constexpr std::uint64_t kTokensReservedMax = 65536;
 /// Longer lists, of blocks and of tokens, are given back when a request ends.
 constexpr std::size_t kBlocksKeptMax = 64;
 constexpr std::size_t kTokensKeptMax = 256;
 }  // namespace
 
-void Sequence::Assign(std::vector<std::uint32_t> prompt, std::uint32_t block_size, bool hashed) {
-  prompt_ = std::move(prompt);
+void Sequence::Assign(std::vector<std::uint32_t> prompt,
+                      std::uint32_t block_size,
+                      bool hashed,
+                      bool keep_tokens) {
+  tokens_ = std::move(prompt);
   block_size_ = block_size;
   hashed_ = hashed;
+  keeps_tokens_ = keep_tokens;
   made_ = false;
   blocks_.clear();
 }
@@ -27,7 +33,7 @@ void Sequence::MakeBlocks(std::uint64_t output_max) {
     return;
   }
   made_ = true;
-  const std::span<const std::uint32_t> prompt(prompt_);
+  const std::span<const std::uint32_t> prompt(tokens_);
   const std::size_t full = prompt.size() / block_size_;
   blocks_.reserve(full + std::min(output_max / block_size_ + 2, kBlocksReservedMax));
   blocks_.resize(full);
@@ -48,7 +54,11 @@ void Sequence::MakeBlocks(std::uint64_t output_max) {
     tail_.resize(block_size_);
     std::copy(rest.begin(), rest.end(), tail_.begin());
   }
-  prompt_ = {};
+  if (keeps_tokens_) {
+    tokens_.reserve(tokens_.size() + std::min(output_max, kTokensReservedMax));
+  } else {
+    tokens_ = {};
+  }
 }
 
 bool Sequence::CompleteLast() {
@@ -66,7 +76,7 @@ bool Sequence::CompleteLast() {
 }
 
 void Sequence::Clear() {
-  prompt_ = {};
+  tokens_ = {};
   if (blocks_.capacity() > kBlocksKeptMax) {
     blocks_ = {};
   }

@@ -11,11 +11,15 @@
 namespace understudy::mocker {
 
 /// Prompt tokens are kept until they are hashed, output tokens until their block is promoted: after
-/// that only the hashes matter. Source: dynamo-mocker 1.3.0 sequence.rs, `push`.
+/// that only the hashes matter, unless events are to name the tokens. Source: dynamo-mocker 1.3.0
+/// sequence.rs, `push`.
 class Sequence {
  public:
   /// Starts over with `prompt`. `hashed` false: prefix caching is off, blocks need no names.
-  void Assign(std::vector<std::uint32_t> prompt, std::uint32_t block_size, bool hashed);
+  void Assign(std::vector<std::uint32_t> prompt,
+              std::uint32_t block_size,
+              bool hashed,
+              bool keep_tokens = false);
 
   /// Makes the prompt's blocks, with room for `output_max` more tokens. Once; later calls do
   /// nothing. Apart from Assign because a request that only waits should not cost more than its
@@ -39,22 +43,31 @@ class Sequence {
     if (hashed_) {
       tail_[fill_ - 1] = token;
     }
+    if (keeps_tokens_) {
+      tokens_.push_back(token);
+    }
   }
 
   [[nodiscard]] std::vector<LogicalBlock>& blocks() { return blocks_; }
   [[nodiscard]] const std::vector<LogicalBlock>& blocks() const { return blocks_; }
+  /// All of them with `keep_tokens`, else none.
+  [[nodiscard]] std::span<const std::uint32_t> tokens() const {
+    return keeps_tokens_ ? std::span<const std::uint32_t>(tokens_)
+                         : std::span<const std::uint32_t>();
+  }
 
   /// Gives back memory when the request is over; keeps small buffers for the next one.
   void Clear();
 
  private:
   std::vector<LogicalBlock> blocks_;
-  std::vector<std::uint32_t> prompt_;  ///< until MakeBlocks
+  std::vector<std::uint32_t> tokens_;  ///< the prompt, until MakeBlocks; all if they are kept
   std::vector<std::uint32_t>
       tail_;  ///< tokens of the last block, block_size_ places; unused when not hashed_
   std::uint32_t block_size_ = 0;
   std::uint32_t fill_ = 0;  ///< tokens in the last block; block_size_ also when there is no block
   bool hashed_ = true;
+  bool keeps_tokens_ = false;
   bool made_ = false;
 };
 

@@ -239,7 +239,8 @@ void Scheduler::FinishPart(RequestState& request, std::uint64_t before, std::uin
   pool_->Publish(request.sequence.blocks(),
                  before / config_.block_size,
                  done / config_.block_size,
-                 output_->events);
+                 output_->events,
+                 request.sequence.tokens());
 }
 
 Scheduler::Allocated Scheduler::Allocate(std::uint32_t index,
@@ -255,7 +256,8 @@ Scheduler::Allocated Scheduler::Allocate(std::uint32_t index,
         (target + config_.block_size - 1) / config_.block_size, blocks.size());
     const std::uint64_t known = reused / config_.block_size;
     while (wanted > request.held &&
-           !pool_->Use(blocks, request.held, wanted, known, output_->events)) {
+           !pool_->Use(
+               blocks, request.held, wanted, known, output_->events, request.sequence.tokens())) {
       if (request.status == State::kRunning && OutgrewPool()) {
         EndWithout(index, engine::OutputKind::kFailed, kOutgrewPool);
         return Allocated::kGone;

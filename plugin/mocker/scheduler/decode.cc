@@ -104,7 +104,8 @@ bool Scheduler::OpenBlockFor(std::uint32_t index) {
   RequestState& request = requests_[index];
   Sequence& sequence = request.sequence;
   if (sequence.CompleteLast()) {
-    pool_->Publish(sequence.blocks(), request.held - 1, request.held, output_->events);
+    pool_->Publish(
+        sequence.blocks(), request.held - 1, request.held, output_->events, sequence.tokens());
   }
   sequence.OpenBlock();
   while (!pool_->Use(sequence.blocks(), request.held, request.held + 1, 0, output_->events)) {

@@ -122,7 +122,8 @@ bool Scheduler::ActivateDestination(RequestId id, CommandOutput& output) {
   }
   RequestState& request = requests_[index];
   const std::uint64_t active_before = pool_->active();
-  pool_->Publish(request.sequence.blocks(), 0, request.held, output.events);
+  pool_->Publish(
+      request.sequence.blocks(), 0, request.held, output.events, request.sequence.tokens());
   request.computed = request.allocated = request.prompt_length;
   request.status = State::kWaiting;
   --reserved_;

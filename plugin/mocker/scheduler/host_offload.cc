@@ -265,7 +265,8 @@ void Scheduler::FinishTransfers(Nanoseconds at, bool pass_over, CommandOutput& o
   for (const std::uint32_t index : arrived) {
     HostRequest& own = host_->requests[index];
     own.load = 0;
-    pool_->Publish(requests_[index].sequence.blocks(), own.base, own.loaded, output.events);
+    Sequence& sequence = requests_[index].sequence;
+    pool_->Publish(sequence.blocks(), own.base, own.loaded, output.events, sequence.tokens());
     requests_[index].allocated = own.loaded * config_.block_size;
   }
   if (any) {

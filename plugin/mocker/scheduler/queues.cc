@@ -86,7 +86,10 @@ std::uint32_t Scheduler::NewRequest(engine::Request request) {
   if (config_.semantics.synthetic_tokens) {
     state.tokens.NameHidden(Value(state.id));
   }
-  state.sequence.Assign(std::move(request.prompt), config_.block_size, config_.prefix_caching);
+  state.sequence.Assign(std::move(request.prompt),
+                        config_.block_size,
+                        config_.prefix_caching,
+                        config_.kv_event_tokens);
   by_id_.Insert(Value(state.id), index);
   ++unadmitted_;
   if (host_ && index >= host_->requests.size()) {

@@ -13,7 +13,8 @@ std::unique_ptr<KvPool> NewPool(const SchedulerConfig& config, RankIndex rank) {
   const KvPool::Options options{.blocks_total = config.blocks_total,
                                 .caching = config.prefix_caching,
                                 .events = config.kv_events && config.prefix_caching,
-                                .rank = rank};
+                                .rank = rank,
+                                .block_size = config.block_size};
   if (config.semantics.block_copies) {
     return std::make_unique<CopyPool>(options);
   }

@@ -26,6 +26,7 @@ struct SchedulerConfig {
   bool prefix_caching = true;
   bool chunked_prefill = true;
   bool kv_events = true;
+  bool kv_event_tokens = false;  ///< stored events name the tokens
   bool strict_reference = false;
   bool collect_stats = false;
   PreemptionMode preemption = PreemptionMode::kLifo;

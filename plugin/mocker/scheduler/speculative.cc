@@ -55,7 +55,8 @@ void Scheduler::EmitBurst(std::uint32_t index) {
     Sequence& sequence = request.sequence;
     if (sequence.NextOpensBlock()) {
       if (sequence.CompleteLast()) {
-        pool_->Publish(sequence.blocks(), request.held - 1, request.held, output_->events);
+        pool_->Publish(
+            sequence.blocks(), request.held - 1, request.held, output_->events, sequence.tokens());
       }
       sequence.OpenBlock();
       pool_->UseSpare(sequence.blocks().back());

@@ -48,7 +48,7 @@ bool MixedPasses::Materialize(SglangRequest& request, Part& part) {
   }
   part.hit = part.reused;
   cache_.Take(end - part.reused);
-  cache_.Register(pages, request.registered_pages, output_->events);
+  cache_.Register(pages, request.registered_pages, output_->events, request.sequence.tokens());
   request.registered_pages = static_cast<std::uint32_t>(pages.size());
   request.materialized = end;
   return true;

@@ -11,14 +11,19 @@ namespace understudy::mocker {
 namespace {
 /// Output pages for which room is made ahead; a longer request grows its list as it goes.
 constexpr std::uint64_t kPagesReservedMax = 1024;
+/// Output tokens for which room is made ahead when they are kept.
+constexpr std::uint64_t kTokensReservedMax = 65536;
 /// Longer lists, of pages and of tokens, are given back when a request ends.
 constexpr std::size_t kPagesKeptMax = 64;
 constexpr std::size_t kTokensKeptMax = 256;
 }  // namespace
 
-void PageSequence::Assign(std::vector<std::uint32_t> prompt, std::uint32_t page_size) {
-  prompt_ = std::move(prompt);
+void PageSequence::Assign(std::vector<std::uint32_t> prompt,
+                          std::uint32_t page_size,
+                          bool keep_tokens) {
+  tokens_ = std::move(prompt);
   page_size_ = page_size;
+  keeps_tokens_ = keep_tokens;
   made_ = false;
   pages_.clear();
   tail_.clear();
@@ -29,7 +34,7 @@ void PageSequence::MakePages(std::uint64_t output_max) {
     return;
   }
   made_ = true;
-  const std::span<const std::uint32_t> prompt(prompt_);
+  const std::span<const std::uint32_t> prompt(tokens_);
   const std::size_t complete = prompt.size() / page_size_;
   pages_.reserve(complete + std::min(output_max / page_size_ + 1, kPagesReservedMax));
   tail_.reserve(page_size_);
@@ -39,7 +44,11 @@ void PageSequence::MakePages(std::uint64_t output_max) {
   }
   const auto rest = prompt.subspan(complete * page_size_);
   tail_.assign(rest.begin(), rest.end());
-  prompt_ = {};
+  if (keeps_tokens_) {
+    tokens_.reserve(tokens_.size() + std::min(output_max, kTokensReservedMax));
+  } else {
+    tokens_ = {};
+  }
 }
 
 void PageSequence::CompletePage() {
@@ -50,7 +59,7 @@ void PageSequence::CompletePage() {
 }
 
 void PageSequence::Clear() {
-  prompt_ = {};
+  tokens_ = {};
   if (pages_.capacity() > kPagesKeptMax) {
     pages_ = {};
   }

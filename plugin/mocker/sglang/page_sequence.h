@@ -6,16 +6,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace understudy::mocker {
 
-/// Tokens are kept until their page is complete; after that only the hashes matter. Hashes: see
+/// Tokens are kept until their page is complete; after that only the hashes matter, unless events
+/// are to name the tokens. Hashes: see
 /// block_hash.h (a block is a page).
 class PageSequence {
  public:
   /// Starts over with `prompt`.
-  void Assign(std::vector<std::uint32_t> prompt, std::uint32_t page_size);
+  void Assign(std::vector<std::uint32_t> prompt, std::uint32_t page_size, bool keep_tokens = false);
 
   /// Makes the prompt's pages, with room for `output_max` more tokens. Once; later calls do
   /// nothing. Apart from Assign because a request that only waits should not cost more than its
@@ -24,6 +26,9 @@ class PageSequence {
 
   void Append(std::uint32_t token) {
     tail_.push_back(token);
+    if (keeps_tokens_) {
+      tokens_.push_back(token);
+    }
     if (tail_.size() == page_size_) {
       CompletePage();
     }
@@ -32,6 +37,11 @@ class PageSequence {
   /// The complete ones.
   [[nodiscard]] std::vector<Page>& pages() { return pages_; }
   [[nodiscard]] const std::vector<Page>& pages() const { return pages_; }
+  /// All of them with `keep_tokens`, else none.
+  [[nodiscard]] std::span<const std::uint32_t> tokens() const {
+    return keeps_tokens_ ? std::span<const std::uint32_t>(tokens_)
+                         : std::span<const std::uint32_t>();
+  }
   /// Tokens after the last complete page, below the page size.
   [[nodiscard]] std::size_t tail_size() const { return tail_.size(); }
 
@@ -42,9 +52,10 @@ class PageSequence {
   void CompletePage();
 
   std::vector<Page> pages_;
-  std::vector<std::uint32_t> prompt_;  ///< until MakePages
+  std::vector<std::uint32_t> tokens_;  ///< the prompt, until MakePages; all if they are kept
   std::vector<std::uint32_t> tail_;
   std::uint32_t page_size_ = 1;
+  bool keeps_tokens_ = false;
   bool made_ = false;
 };
 

@@ -10,7 +10,7 @@ void SglangScheduler::PublishPages(SglangRequest& request, std::size_t complete,
     return;
   }
   const auto pages = std::span(request.sequence.pages()).first(complete);
-  cache_.Register(pages, request.registered_pages, log);
+  cache_.Register(pages, request.registered_pages, log, request.sequence.tokens());
   request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages, log);
   request.registered_pages = request.tree_pages = request.cached_pages =
       static_cast<std::uint32_t>(complete);
@@ -20,7 +20,7 @@ void SglangScheduler::CacheAndRelease(SglangRequest& request, EventLog& log) {
   const std::size_t complete = request.materialized / page_size_;
   const auto pages = std::span(request.sequence.pages()).first(complete);
   if (complete > 0 && cache_.matches()) {
-    cache_.Register(pages, request.registered_pages, log);
+    cache_.Register(pages, request.registered_pages, log, request.sequence.tokens());
     request.node = cache_.ExtendAndLock(request.node, pages, request.tree_pages, log);
     request.registered_pages = static_cast<std::uint32_t>(complete);
   }

@@ -127,7 +127,7 @@ bool PrefillFirst::Materialize(SglangRequest& request, Part& part) {
   }
   part.hit = begins ? part.reused : 0;
   part.admission = begins;
-  cache_.Register(pages, request.registered_pages, output_->events);
+  cache_.Register(pages, request.registered_pages, output_->events, request.sequence.tokens());
   request.registered_pages = static_cast<std::uint32_t>(pages.size());
   request.materialized = end;
   return true;

@@ -35,7 +35,7 @@ std::uint32_t SglangScheduler::NewRequest(engine::Request request) {
   }
   fresh.length_max = fresh.length + output_max;
   fresh.sequence = std::move(state.sequence);
-  fresh.sequence.Assign(std::move(request.prompt), config_.block_size);
+  fresh.sequence.Assign(std::move(request.prompt), config_.block_size, config_.kv_event_tokens);
   fresh.tokens.Assign(OutputTokens::Mix(rank_seed_ + arrivals_++),
                       std::move(request.planned_tokens),
                       output_max,

@@ -55,7 +55,10 @@ void RadixCache::Take(std::uint64_t tokens) {
   free_tokens_ -= tokens;
 }
 
-void RadixCache::Register(std::span<Page> pages, std::size_t from, EventLog& log) {
+void RadixCache::Register(std::span<Page> pages,
+                          std::size_t from,
+                          EventLog& log,
+                          std::span<const std::uint32_t> tokens) {
   std::size_t first_new = pages.size();
   for (std::size_t i = from; i < pages.size(); ++i) {
     const PageCopies::Added added = copies_.Add(pages[i].hash);
@@ -74,6 +77,11 @@ void RadixCache::Register(std::span<Page> pages, std::size_t from, EventLog& log
   event.blocks.reserve(pages.size() - first_new);
   for (const Page& page : pages.subspan(first_new)) {
     event.blocks.push_back({page.hash, page.tokens_hash});
+  }
+  if (!tokens.empty()) {
+    const auto own =
+        tokens.subspan(first_new * options_.page_size, event.blocks.size() * options_.page_size);
+    event.tokens.assign(own.begin(), own.end());
   }
   log.push_back(std::move(event));
 }

@@ -72,8 +72,12 @@ class RadixCache {
   void Unlock(std::uint32_t node) { tree_.Unlock(node); }
 
   /// `pages[from, end)` have been computed, in tokens that the caller took: gives each a copy.
-  /// Event: stored, from the first page on whose name is new.
-  void Register(std::span<Page> pages, std::size_t from, EventLog& log);
+  /// Event: stored, from the first page on whose name is new; with the pages' tokens if those of
+  /// the sequence from its start on are given.
+  void Register(std::span<Page> pages,
+                std::size_t from,
+                EventLog& log,
+                std::span<const std::uint32_t> tokens = {});
 
   /// Frees all copies that the caller has of `pages`, with their tokens. Event: removed, the names
   /// that are gone now.

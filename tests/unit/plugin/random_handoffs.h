@@ -25,7 +25,8 @@ struct HandoffTrack {
 /// Sources, destinations and ordinary requests take their steps, or are cancelled, at random.
 class Handoffs {
  public:
-  Handoffs(const SchedulerConfig& config, RandomSource& random) : rank_(config), random_(random) {}
+  Handoffs(const SchedulerConfig& config, RandomSource& random)
+      : rank_(NamingTokens(config)), random_(random), listener_(config.block_size) {}
 
   void Run() {
     for (int pass = 0; !::testing::Test::HasFailure(); ++pass) {

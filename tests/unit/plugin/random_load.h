@@ -1,12 +1,15 @@
 // What property tests of ranks have in common.
 #pragma once
 
+#include "plugin/mocker/kv_cache/block_hash.h"
+#include "plugin/mocker/scheduler/scheduler_config.h"
 #include "understudy/engine/types.h"
 
 #include <cstdint>
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,9 +27,18 @@ class RandomSource {
   std::mt19937 engine_;
 };
 
+/// Makes a Listener of the same block size hear the tokens.
+inline SchedulerConfig NamingTokens(SchedulerConfig config) {
+  config.kv_event_tokens = true;
+  return config;
+}
+
 /// What a router knows from the events alone.
 class Listener {
  public:
+  /// Stored events must name their tokens, `block_size` a block; 0: none.
+  explicit Listener(std::uint32_t block_size) : block_size_(block_size) {}
+
   void Hear(const engine::KvEvent& event) {
     EXPECT_EQ(event.event_id, next_id_++);
     std::set<BlockHash>& present = by_tier_[event.tier];
@@ -43,6 +55,7 @@ class Listener {
     for (const engine::KvBlock& block : event.blocks) {
       EXPECT_TRUE(present.insert(block.block_hash).second) << "stored twice";
     }
+    CheckTokens(event);
   }
   [[nodiscard]] std::vector<BlockHash> blocks(StorageTier tier) const {
     const auto present = by_tier_.find(tier);
@@ -52,6 +65,20 @@ class Listener {
   }
 
  private:
+  void CheckTokens(const engine::KvEvent& event) const {
+    if (event.tier != StorageTier::kDevice) {
+      EXPECT_TRUE(event.tokens.empty());
+      return;
+    }
+    ASSERT_EQ(event.tokens.size(), event.blocks.size() * block_size_);
+    const std::span tokens(event.tokens);
+    for (std::size_t i = 0; block_size_ > 0 && i < event.blocks.size(); ++i) {
+      EXPECT_EQ(HashTokens(tokens.subspan(i * block_size_, block_size_)),
+                event.blocks[i].tokens_hash);
+    }
+  }
+
+  std::uint32_t block_size_;
   std::map<StorageTier, std::set<BlockHash>> by_tier_;
   std::uint64_t next_id_ = 0;
 };

@@ -50,10 +50,10 @@ class Workload {
            std::uint32_t ranks = 1)
       : caching_(config.prefix_caching),
         may_be_cut_(config.engine_type == EngineType::kTrtllm || config.model_len_max != 0),
-        rank_(config, 0, ranks),
+        rank_(NamingTokens(config), 0, ranks),
         random_(random),
         cancels_(cancels),
-        listeners_(ranks) {}
+        listeners_(ranks, Listener(config.block_size)) {}
 
   void Run() {
     for (int pass = 0; !::testing::Test::HasFailure(); ++pass) {

@@ -122,6 +122,8 @@ struct MockerOptions {
 
   /// Deliver OnKvEvents. Without prefix caching and on a decode worker there are none anyway.
   bool kv_events = true;
+  /// Fill engine::KvEvent::tokens.
+  bool kv_event_tokens = false;
   /// Fill engine::PassBatch::passes.
   bool pass_stats = false;
   /// Token ids of a run: the same seed and the same arrivals per rank give the same ids.
