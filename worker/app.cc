@@ -8,6 +8,7 @@
 #include "understudy/transport/http_server.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
+#include "understudy/transport/zmq.h"
 #include "worker/config/release_profile.h"
 #include "worker/control/control_side.h"
 #include "worker/event_side/event_side.h"
@@ -50,6 +51,7 @@ Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, c
   options.rank_count = config.workers * config.dp_size;
   options.ranks_per_worker = config.dp_size;
   options.pass_stats = o.forward_pass_metrics;
+  options.kv_event_tokens = !config.engine_ports.empty();
   options.seed = config.seed;
   options.strict_reference = o.strict_reference;
   if (o.engine_semantics == "1.6") {
@@ -96,7 +98,7 @@ class App {
     loop_->OnSignal(SIGTERM, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGINT, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGUSR1, [this] { Dump(); });
-    auto host = EventPlaneHost(config_.options, env_);
+    auto host = EventPlaneHost(config_.options.event_plane, env_);
     if (!host) {
       Log(LogLevel::kError, kTarget, host.error().message);
       return kExitStartFailed;
@@ -159,21 +161,23 @@ class App {
   }
 
   void ServeStatus() {
-    if (!config_.status_enabled) {
+    if (!config_.status.enabled) {
       return;
     }
     auto served = transport::ServeHttp(
         *loop_,
-        config_.status_host,
-        config_.status_port,
+        config_.status.host,
+        config_.status.port,
         StatusRoutes(
-            config_,
+            config_.status,
+            config_.endpoint.endpoint,
             [this] { return health_; },
             [this] {
               metrics_->NatsMessagesDropped(requests_ ? requests_->messages_dropped() : 0);
               metrics_->KvEventsDoubtful(event_side_ ? event_side_->relay().doubtful() : 0);
               return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count()) +
-                     native_->Scrape() + (handoffs_ ? handoffs_->Scrape() : "") +
+                     native_->Scrape() + (event_side_ ? event_side_->EngineMetrics() : "") +
+                     (handoffs_ ? handoffs_->Scrape() : "") +
                      (control_ ? control_->Scrape() : "");
             },
             [this] { return Uptime(); }));
@@ -349,8 +353,14 @@ class App {
   }
 
   Status OpenEventSide() {
-    plane_ = OpenEventPlane(*loop_, config_.options, events_.get(), event_host_);
+    if (config_.options.event_plane == "zmq" || !config_.engine_ports.empty()) {
+      zmq_ = transport::ZmqContext::New();
+    }
+    plane_ = OpenEventPlane(*loop_, config_.options.event_plane, events_.get(), zmq_, event_host_);
     EventSide::Options options;
+    options.engine_ports = config_.engine_ports;
+    options.zmq = zmq_;
+    options.block_size = engine_->traits().block_size;
     options.kv_events = engine_->traits().kv_events;
     options.forward_passes = config_.options.forward_pass_metrics;
     options.computed_prompts = config_.args.engine.worker_type != mocker::WorkerType::kPrefill;
@@ -573,6 +583,7 @@ class App {
   std::unique_ptr<transport::Discovery> discovery_;
   std::unique_ptr<transport::NatsClient> requests_, events_;
   std::string event_host_, bootstrap_host_;
+  std::shared_ptr<transport::ZmqContext> zmq_;
   std::unique_ptr<transport::EventPlane> plane_;
   std::unique_ptr<transport::DurableEvents> durable_;
   std::unique_ptr<EventSide> event_side_;

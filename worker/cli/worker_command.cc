@@ -37,6 +37,13 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Text("--discovery-backend", &o.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
   flags.Text("--request-plane", &o.request_plane, "nats ($DYN_REQUEST_PLANE)");
   flags.Text("--event-plane", &o.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
+  flags.Text("--zmq-kv-events-ports",
+             &o.zmq_kv_events_ports,
+             "Base ports, one per worker, where the engines tell of their KV caches as vLLM does: "
+             "rank r publishes at base + r, and the worker's relay reads it there");
+  flags.Text("--zmq-replay-ports",
+             &o.zmq_replay_ports,
+             "Base ports where missed batches are asked for; needs --zmq-kv-events-ports");
   flags.Text("--dynamo-release",
              &o.dynamo_release,
              "Release whose routers are spoken to; both: everything goes out in both forms",
@@ -105,13 +112,6 @@ void AddRoleFlags(FlagSet& flags, RoleFlags& role) {
   flags.Switch("--is-decode-worker", &role.is_decode_worker, "Deprecated name of the mode");
 }
 
-void AddRefusedFlags(FlagSet& flags) {
-  constexpr const char* kLater[] = {"--zmq-kv-events-ports", "--zmq-replay-ports"};
-  for (const auto* flag : kLater) {
-    flags.Refused(flag, "this flag of the reference worker is not supported by this version");
-  }
-}
-
 }  // namespace
 
 int WorkerCommand(const std::vector<std::string>& arguments) {
@@ -129,7 +129,6 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
   AddTransferFlags(flags, options.engine);
   AddRoleFlags(flags, options.role);
   AddIdleFlags(flags, options.engine);
-  AddRefusedFlags(flags);
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_LEASE_TTL, ETCD_AUTH_{USERNAME,PASSWORD},\n"

@@ -1,12 +1,11 @@
 #include "worker/config/roles.h"
 
+#include "worker/config/port_list.h"
+
 #include <arpa/inet.h>
 #include <array>
-#include <charconv>
-#include <limits>
 #include <memory>
 #include <netdb.h>
-#include <string_view>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -28,44 +27,6 @@ const char* NameOf(WorkerType role) {
       break;
   }
   return "aggregated";
-}
-
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && text.back() == ' ') {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
-Result<std::vector<std::uint16_t>> ParsePorts(const std::string& flag, std::string_view list) {
-  std::vector<std::uint16_t> ports;
-  for (bool more = true; more;) {
-    const auto comma = list.find(',');
-    const auto text = Trimmed(list.substr(0, comma));
-    more = comma != std::string_view::npos;
-    list.remove_prefix(more ? comma + 1 : list.size());
-    std::uint16_t port = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-    if (error != std::errc() || end != text.data() + text.size()) {
-      return Fail(Errc::kInvalidConfig,
-                  flag + " must be a list of ports (0 to 65535, commas between), got '" +
-                      std::string(text) + "'");
-    }
-    ports.push_back(port);
-  }
-  return ports;
-}
-
-/// As the reference's language shows a list.
-std::string ListText(const std::vector<std::uint16_t>& ports) {
-  std::string text = "[";
-  for (const auto port : ports) {
-    text += (text.size() == 1 ? "" : ", ") + std::to_string(port);
-  }
-  return text + "]";
 }
 
 }  // namespace
@@ -111,12 +72,8 @@ Result<std::vector<std::uint16_t>> BootstrapPorts(const RoleFlags& flags,
                                                   WorkerType role) {
   std::vector<std::uint16_t> ports;
   if (flags.bootstrap_ports && !flags.bootstrap_ports->empty()) {
-    UNDERSTUDY_TRY(ports, ParsePorts("--bootstrap-ports", *flags.bootstrap_ports));
-    if (ports.size() != workers) {
-      return Fail(Errc::kInvalidConfig,
-                  "--bootstrap-ports must have exactly --num-workers (" + std::to_string(workers) +
-                      ") ports, got " + std::to_string(ports.size()) + ": " + ListText(ports));
-    }
+    UNDERSTUDY_TRY(
+        ports, ParsePortList("--bootstrap-ports", *flags.bootstrap_ports, workers, /*lowest=*/0));
   } else if (in_file) {
     ports.assign(workers, *in_file);
     if (workers > 1 && *in_file != 0 && role == WorkerType::kPrefill) {

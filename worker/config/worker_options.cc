@@ -59,9 +59,6 @@ Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
                 std::string(flag) + " '" + value +
                     "' is not supported by this version (allowed: " + allowed + ")");
   };
-  if (args.zmq_kv_events_port) {
-    return refuse("zmq_kv_events_port", std::to_string(*args.zmq_kv_events_port), "null");
-  }
   if (o.max_model_len && *o.max_model_len < 1) {
     return Fail(Errc::kInvalidConfig,
                 "--max-model-len must be at least 1, got " + std::to_string(*o.max_model_len));
@@ -123,21 +120,6 @@ Status CheckRanks(const WorkerConfig& config) {
   return {};
 }
 
-Status FillStatusServer(WorkerConfig& config, const Environment& env) {
-  const auto port = Number(env, "DYN_SYSTEM_PORT", -1, -1);
-  if (port > 65'535) {
-    return Fail(Errc::kInvalidConfig,
-                "DYN_SYSTEM_PORT must be between -1 and 65535, got " + std::to_string(port));
-  }
-  config.status_enabled = port >= 0;
-  config.status_port = static_cast<std::uint16_t>(port < 0 ? 0 : port);
-  config.status_host = Text(env, "DYN_SYSTEM_HOST", "0.0.0.0");
-  config.health_path = Text(env, "DYN_SYSTEM_HEALTH_PATH", "/health");
-  config.live_path = Text(env, "DYN_SYSTEM_LIVE_PATH", "/live");
-  config.starting_ready = Text(env, "DYN_SYSTEM_STARTING_HEALTH_STATUS", "notready") == "ready";
-  return {};
-}
-
 }  // namespace
 
 Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& env) {
@@ -155,13 +137,20 @@ Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& 
   config.dp_size = config.args.engine.rank_count;
   UNDERSTUDY_TRY_STATUS(FillRole(config, options, env));
   UNDERSTUDY_TRY_STATUS(CheckRanks(config));
+  UNDERSTUDY_TRY(config.engine_ports,
+                 MakeEnginePorts({options.zmq_kv_events_ports,
+                                  options.zmq_replay_ports,
+                                  config.args.zmq_kv_events_port,
+                                  config.args.zmq_replay_port,
+                                  config.workers,
+                                  config.dp_size}));
   config.seed = options.seed
                     ? static_cast<std::uint64_t>(*options.seed)
                     : (std::uint64_t{std::random_device{}()} << 32 | std::random_device{}());
   config.device_type = DeviceType(env);
   config.drain_limit =
       std::chrono::seconds(Number(env, "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS", 900, 0));
-  UNDERSTUDY_TRY_STATUS(FillStatusServer(config, env));
+  UNDERSTUDY_TRY(config.status, StatusFromEnvironment(env));
   if (const auto id = Text(env, "DYN_STABLE_ROUTING_ID", ""); !id.empty()) {
     config.stable_routing_id = id;
   }

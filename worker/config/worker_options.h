@@ -6,8 +6,10 @@
 #include "understudy/transport/codec.h"
 #include "understudy/transport/records.h"
 #include "worker/config/engine_flags.h"
+#include "worker/config/engine_ports.h"
 #include "worker/config/environment.h"
 #include "worker/config/roles.h"
+#include "worker/config/status_options.h"
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +27,7 @@ struct WorkerOptions {
   RoleFlags role;
   double stagger_delay_s = -1;
   std::string discovery_backend, request_plane, event_plane;
+  std::optional<std::string> zmq_kv_events_ports, zmq_replay_ports;
 
   // ours
   std::string dynamo_release = "both";
@@ -50,15 +53,11 @@ struct WorkerConfig {
   transport::EndpointName endpoint;
   transport::DecodeLimits limits;
   std::uint32_t dp_size = 1, workers = 1;
+  std::vector<EnginePorts> engine_ports;  ///< empty, or one per worker
   std::uint64_t seed = 0;
   std::string device_type;
   Nanoseconds drain_limit = std::chrono::seconds(900);
-  // status server
-  bool status_enabled = false;
-  std::string status_host = "0.0.0.0";
-  std::uint16_t status_port = 0;
-  std::string health_path = "/health", live_path = "/live";
-  bool starting_ready = false;  ///< DYN_SYSTEM_STARTING_HEALTH_STATUS=ready
+  StatusOptions status;
   std::optional<std::string> stable_routing_id;
 };
 

@@ -1,5 +1,9 @@
 #include "worker/event_side/event_side.h"
 
+#include "worker/metrics/engine_event_metrics.h"
+
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace understudy::worker {
@@ -22,6 +26,13 @@ EventSide::EventSide(transport::Loop& loop,
   relay.batching = options_.batching;
   relay.answers_queries = options_.durable == nullptr;
   relay_ = std::make_unique<KvRelay>(loop_, plane_, clock_, metrics_, relay);
+  if (options_.kv_events && !options_.engine_ports.empty()) {
+    outlets_ = std::make_unique<EngineOutlets>(
+        loop_,
+        options_.zmq,
+        *relay_,
+        EngineOutlets::Options{options_.block_size, profile_.kv_conversion});
+  }
 }
 
 Result<transport::EventPublisher*> EventSide::OpenOne(const ReleaseWire& wire,
@@ -57,6 +68,7 @@ Status EventSide::Open() {
 Status EventSide::AddWorker(std::uint64_t instance_id,
                             std::uint32_t dp_size,
                             EndpointProbe* probe) {
+  workers_.push_back(instance_id);
   load_->AddWorker(instance_id, static_cast<std::uint32_t>(ranks_.size()), dp_size, probe);
   for (std::uint32_t dp_rank = 0; dp_rank < dp_size; ++dp_rank) {
     UNDERSTUDY_TRY_STATUS(AddRank(instance_id, dp_rank));
@@ -70,22 +82,27 @@ Status EventSide::AddRank(std::uint64_t worker_id, std::uint32_t dp_rank) {
   if (passes_) {
     passes_->AddRank(worker_id, dp_rank);
   }
-  if (!options_.kv_events) {
-    return {};
-  }
+  return options_.kv_events ? AddKvRank(rank, worker_id, dp_rank) : Status();
+}
+
+Status EventSide::AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank) {
   std::vector<KvOutput> outputs;
-  for (std::size_t wire = 0; wire < profile_.wires.size(); ++wire) {
-    const auto form = profile_.wires[wire].answers.events;
-    if (options_.durable != nullptr) {
-      outputs.push_back({options_.durable, form, true});
-      continue;
+  if (options_.durable != nullptr) {
+    for (const ReleaseWire& wire : profile_.wires) {
+      outputs.push_back({options_.durable, wire.answers.events, true});
     }
-    UNDERSTUDY_TRY(auto* publisher,
-                   OpenOne(profile_.wires[wire], kKvEventsTopic, transport::Delivery::kKept));
-    outputs.push_back({publisher, form, false});
-    sources_.push_back({wire, rank, worker_id, dp_rank, publisher->channel()});
+  } else {
+    UNDERSTUDY_TRY(auto open,
+                   OpenKvPublishers(plane_, profile_, endpoint_, rank, worker_id, dp_rank));
+    outputs = std::move(open.outputs);
+    std::move(open.publishers.begin(), open.publishers.end(), std::back_inserter(publishers_));
+    std::move(open.sources.begin(), open.sources.end(), std::back_inserter(sources_));
   }
   relay_->AddRank(WorkerId{worker_id}, DpRank{dp_rank}, std::move(outputs));
+  if (outlets_) {
+    outlets_->AddRank(
+        WorkerId{worker_id}, DpRank{dp_rank}, options_.engine_ports[workers_.size() - 1]);
+  }
   return {};
 }
 
@@ -98,6 +115,14 @@ std::vector<transport::Record> EventSide::ChannelRecords() const {
   return records;
 }
 
+std::string EventSide::EngineMetrics() const {
+  if (!outlets_) {
+    return {};
+  }
+  return EngineEventMetrics({endpoint_.ns, endpoint_.component, transport::HexId(workers_.front())},
+                            outlets_->subscribers());
+}
+
 void EventSide::Start() {
   if (passes_) {
     passes_->Start();
@@ -105,7 +130,11 @@ void EventSide::Start() {
 }
 
 void EventSide::OnKvEvents(std::vector<engine::KvEvent> events) {
-  relay_->Take(std::move(events));
+  if (outlets_) {
+    outlets_->Take(std::move(events));
+  } else {
+    relay_->Take(std::move(events));
+  }
 }
 
 void EventSide::OnPassBatch(const engine::PassBatch& batch) {

@@ -7,6 +7,8 @@
 #include "understudy/transport/event_plane.h"
 #include "understudy/transport/loop.h"
 #include "worker/config/release_profile.h"
+#include "worker/event_side/kv_publishers.h"
+#include "worker/kv_relay/engine_outlets.h"
 #include "worker/kv_relay/relay.h"
 #include "worker/load_metrics/forward_pass_publisher.h"
 #include "worker/load_metrics/load_publisher.h"
@@ -15,19 +17,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace understudy::worker {
-
-/// A publisher of KV events: one per rank and release.
-struct KvSource {
-  std::size_t wire = 0;  ///< of ReleaseProfile
-  RankIndex rank{};
-  std::uint64_t worker_id = 0;
-  std::uint32_t dp_rank = 0;
-  transport::EventChannel channel;
-};
 
 /// On the loop's thread.
 class EventSide {
@@ -40,6 +34,11 @@ class EventSide {
     /// Takes KV events instead of the event plane (durable mode), as JSON; queries are not answered
     /// then.
     transport::EventPublisher* durable = nullptr;
+    /// One for each worker, in their order: its KV events go through sockets of its engine. Empty:
+    /// they stay inside the process.
+    std::vector<EnginePorts> engine_ports;
+    std::shared_ptr<transport::ZmqContext> zmq;  ///< for them
+    std::uint32_t block_size = 0;                ///< tokens
   };
 
   /// `plane` and `profile` outlive it.
@@ -62,6 +61,8 @@ class EventSide {
   /// Those that can be asked for what a router missed.
   [[nodiscard]] const std::vector<KvSource>& sources() const { return sources_; }
   [[nodiscard]] KvRelay& relay() { return *relay_; }
+  /// Of the engines' sockets, as Prometheus text; empty without them.
+  [[nodiscard]] std::string EngineMetrics() const;
   [[nodiscard]] LoadPublisher& load() { return *load_; }
   /// Heartbeats begin.
   void Start();
@@ -86,6 +87,7 @@ class EventSide {
                                                            const char* topic,
                                                            transport::Delivery delivery);
   [[nodiscard]] Status AddRank(std::uint64_t worker_id, std::uint32_t dp_rank);
+  [[nodiscard]] Status AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank);
 
   transport::Loop& loop_;
   transport::EventPlane& plane_;
@@ -98,6 +100,8 @@ class EventSide {
   std::vector<RankName> ranks_;
   std::vector<KvSource> sources_;
   std::unique_ptr<KvRelay> relay_;
+  std::unique_ptr<EngineOutlets> outlets_;  // after the relay, which it feeds
+  std::vector<std::uint64_t> workers_;
   std::unique_ptr<LoadPublisher> load_;
   std::unique_ptr<ForwardPassPublisher> passes_;
   std::unique_ptr<SequencePublisher> sequences_;

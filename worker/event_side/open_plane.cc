@@ -1,14 +1,13 @@
 #include "worker/event_side/open_plane.h"
 
-#include "understudy/transport/zmq.h"
 #include "worker/call/local_address.h"
 
 #include <utility>
 
 namespace understudy::worker {
 
-Result<std::string> EventPlaneHost(const WorkerOptions& options, const Environment& env) {
-  if (options.event_plane != "zmq") {
+Result<std::string> EventPlaneHost(const std::string& event_plane, const Environment& env) {
+  if (event_plane != "zmq") {
     return std::string();
   }
   if (auto host = Text(env, "DYN_EVENT_PLANE_HOST", ""); !host.empty()) {
@@ -23,13 +22,14 @@ Result<std::string> EventPlaneHost(const WorkerOptions& options, const Environme
 }
 
 std::unique_ptr<transport::EventPlane> OpenEventPlane(transport::Loop& loop,
-                                                      const WorkerOptions& options,
+                                                      const std::string& event_plane,
                                                       transport::NatsClient* nats,
+                                                      std::shared_ptr<transport::ZmqContext> zmq,
                                                       const std::string& host) {
-  if (options.event_plane == "zmq") {
-    transport::ZmqEventPlaneOptions zmq;
-    zmq.advertised_host = host;
-    return transport::NewZmqEventPlane(transport::ZmqContext::New(), std::move(zmq));
+  if (event_plane == "zmq") {
+    transport::ZmqEventPlaneOptions sockets;
+    sockets.advertised_host = host;
+    return transport::NewZmqEventPlane(std::move(zmq), std::move(sockets));
   }
   return transport::NewNatsEventPlane(loop, *nats);
 }

@@ -5,8 +5,8 @@
 #include "understudy/transport/event_plane.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
+#include "understudy/transport/zmq.h"
 #include "worker/config/environment.h"
-#include "worker/config/worker_options.h"
 
 #include <memory>
 #include <string>
@@ -16,13 +16,15 @@ namespace understudy::worker {
 /// Where subscribers of a ZMQ event plane reach us: DYN_EVENT_PLANE_HOST, else our address towards
 /// the NATS server. Empty with another event plane. Resolves names: before the loop runs.
 /// kUnavailable names the host.
-[[nodiscard]] Result<std::string> EventPlaneHost(const WorkerOptions& options,
+[[nodiscard]] Result<std::string> EventPlaneHost(const std::string& event_plane,
                                                  const Environment& env);
 
-/// `nats` is used by the plane of that name only, and outlives it.
-[[nodiscard]] std::unique_ptr<transport::EventPlane> OpenEventPlane(transport::Loop& loop,
-                                                                    const WorkerOptions& options,
-                                                                    transport::NatsClient* nats,
-                                                                    const std::string& host);
+/// `nats` and `zmq` are used by the planes of those names only; `nats` outlives it.
+[[nodiscard]] std::unique_ptr<transport::EventPlane> OpenEventPlane(
+    transport::Loop& loop,
+    const std::string& event_plane,
+    transport::NatsClient* nats,
+    std::shared_ptr<transport::ZmqContext> zmq,
+    const std::string& host);
 
 }  // namespace understudy::worker

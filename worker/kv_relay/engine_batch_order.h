@@ -54,6 +54,9 @@ class EngineBatchOrder {
 
   EngineBatchOrder(Sink& sink, const Limits& limits) : sink_(sink), limits_(limits) {}
 
+  /// Asks for all that the engine still has, before its first batch comes: it may have been at work
+  /// for long, and be silent now. Before any other call.
+  void Begin() { is_replaying_ = sink_.RequestReplay(0); }
   void Live(std::uint64_t sequence, std::string_view payload);
   /// False: the number makes no sense.
   bool Replayed(std::uint64_t sequence, std::string_view payload);

@@ -10,15 +10,9 @@ namespace understudy::worker {
 namespace {
 
 constexpr std::string_view kLog = "worker.kv_relay";
-constexpr std::uint32_t kPortMax = 65535;
 
 std::string Endpoint(const std::string& host, std::uint16_t port) {
   return "tcp://" + host + ":" + (port == 0 ? std::string("*") : std::to_string(port));
-}
-
-std::string Described(const PortRange& range) {
-  return range.option + " " + std::to_string(range.first) + ".." +
-         std::to_string(range.first + range.count - 1);
 }
 
 }  // namespace
@@ -60,22 +54,6 @@ void EnginePublisher::Publish(std::span<const transport::EngineKvEvent> events,
   if (replay_ != nullptr) {
     ring_.Push(std::move(payload));
   }
-}
-
-Status CheckPortRanges(std::span<const PortRange> ranges) {
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    const PortRange& range = ranges[i];
-    if (range.first == 0 || range.first + range.count - 1 > kPortMax) {
-      return Fail(Errc::kInvalidConfig, Described(range) + " is outside of the ports 1..65535");
-    }
-    for (const PortRange& other : ranges.subspan(0, i)) {
-      if (range.first < other.first + other.count && other.first < range.first + range.count) {
-        return Fail(Errc::kInvalidConfig,
-                    Described(other) + " and " + Described(range) + " overlap");
-      }
-    }
-  }
-  return {};
 }
 
 }  // namespace understudy::worker

@@ -64,13 +64,4 @@ class EnginePublisher {
   std::unique_ptr<ReplayServer> replay_;
 };
 
-/// Consecutive ports that belong to one base port.
-struct PortRange {
-  std::string option;  ///< for the message
-  std::uint32_t first = 0;
-  std::uint32_t count = 0;
-};
-/// kInvalidConfig: a port is outside 1..65535, or two ranges overlap (both are named).
-[[nodiscard]] Status CheckPortRanges(std::span<const PortRange> ranges);
-
 }  // namespace understudy::worker

@@ -50,7 +50,14 @@ Status EngineSubscriber::Open() {
                                     options_.zmq_limits,
                                     [this](transport::ZmqFrames frames) { OnMessage(frames); }));
   UNDERSTUDY_TRY_STATUS(subscriber_->Connect(options_.endpoint));
-  return options_.replay_endpoint.empty() ? Status() : OpenDealer();
+  if (options_.replay_endpoint.empty()) {
+    return {};
+  }
+  UNDERSTUDY_TRY_STATUS(OpenDealer());
+  if (options_.replay_from_start) {
+    order_.Begin();
+  }
+  return {};
 }
 
 Status EngineSubscriber::OpenDealer() {
@@ -95,6 +102,7 @@ void EngineSubscriber::OnMessage(transport::ZmqFrames frames) {
     return;
   }
   Good(frames_episode_);
+  unheard_ = false;
   order_.Live(message->sequence, message->payload);
 }
 
@@ -108,6 +116,7 @@ void EngineSubscriber::OnReply(transport::ZmqFrames frames) {
     Bad(frames_episode_, 1, reply.error().message);
     return;
   }
+  unheard_ = false;
   if (reply->ended) {
     silence_timer_->Cancel();
     order_.ReplayEnded();
@@ -125,7 +134,19 @@ void EngineSubscriber::OnReply(transport::ZmqFrames frames) {
   }
 }
 
+void EngineSubscriber::OnFirstSilence() {
+  AbandonReplay();
+  order_.ReplayEnded();
+  if (dealer_ != nullptr) {
+    order_.Begin();  // the engine may still be loading its model
+  }
+}
+
 void EngineSubscriber::OnReplaySilence() {
+  if (unheard_) {
+    OnFirstSilence();
+    return;
+  }
   ++counters_.replay_silences;
   Log(LogLevel::kWarn,
       kLog,

@@ -28,6 +28,9 @@ class EngineSubscriber final : private EngineBatchOrder::Sink {
     std::string endpoint;         ///< tcp://host:port, base port + rank
     std::string topic;            ///< prefix; the engines' default is the empty one
     std::string replay_endpoint;  ///< empty: gaps cannot be repaired, only counted
+    /// Ask for all that the engine still has, again and again until it is heard of: it may be older
+    /// than this, and silent.
+    bool replay_from_start = false;
     KvEventConverter::Options converter;
     transport::KvBatchLimits batch_limits;
     transport::ZmqLimits zmq_limits;
@@ -83,6 +86,7 @@ class EngineSubscriber final : private EngineBatchOrder::Sink {
   void OnMessage(transport::ZmqFrames frames);
   void OnReply(transport::ZmqFrames frames);
   void OnReplaySilence();
+  void OnFirstSilence();
   void Bad(Episode& episode, std::uint64_t count, const std::string& why);
   void Good(Episode& episode);
 
@@ -104,6 +108,7 @@ class EngineSubscriber final : private EngineBatchOrder::Sink {
   Episode event_episode_{"kv events that cannot be read"};
   Episode lost_episode_{"kv event batches that never came"};
   bool replay_paused_ = false;
+  bool unheard_ = true;  // nothing has come from the engine yet, on either socket
   std::unique_ptr<transport::Timer> silence_timer_;
   std::unique_ptr<transport::Timer> pause_timer_;
   std::unique_ptr<transport::ZmqDealer> dealer_;

@@ -21,17 +21,18 @@ transport::HttpResponse HealthReply(const HealthState& state,
 }
 
 std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRoutes(
-    const WorkerConfig& config,
+    const StatusOptions& status,
+    const std::string& endpoint,
     std::function<HealthState()> state,
     std::function<std::string()> metrics,
     std::function<Nanoseconds()> uptime) {
   return [=](const transport::HttpRequest& request) -> transport::HttpResponse {
     const bool get = request.method == "GET" || request.method == "HEAD";
-    if (get && request.path == config.live_path) {
-      return HealthReply(state(), config.endpoint.endpoint, config.starting_ready, uptime(), true);
+    if (get && request.path == status.live_path) {
+      return HealthReply(state(), endpoint, status.starting_ready, uptime(), true);
     }
-    if (get && request.path == config.health_path) {
-      return HealthReply(state(), config.endpoint.endpoint, config.starting_ready, uptime(), false);
+    if (get && request.path == status.health_path) {
+      return HealthReply(state(), endpoint, status.starting_ready, uptime(), false);
     }
     if (get && request.path == "/metrics") {
       return {200, metrics()};

@@ -4,7 +4,7 @@
 
 #include "understudy/base/clock.h"
 #include "understudy/transport/http_server.h"
-#include "worker/config/worker_options.h"
+#include "worker/config/status_options.h"
 
 #include <functional>
 #include <string>
@@ -29,7 +29,8 @@ struct HealthState {
 
 /// `metrics` gives the Prometheus text.
 [[nodiscard]] std::function<transport::HttpResponse(const transport::HttpRequest&)> StatusRoutes(
-    const WorkerConfig& config,
+    const StatusOptions& status,
+    const std::string& endpoint,
     std::function<HealthState()> state,
     std::function<std::string()> metrics,
     std::function<Nanoseconds()> uptime);

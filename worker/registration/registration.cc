@@ -104,25 +104,11 @@ std::vector<QueryEndpoint> MakeQueryEndpoints(const WorkerConfig& config,
   if (sources.size() > kPlainQuerySubjectsMax) {
     prefix += "q" + transport::HexId(RandomId()) + ".";
   }
-  std::vector<QueryEndpoint> endpoints;
-  endpoints.reserve(sources.size());
-  for (const KvSource& source : sources) {
-    const ReleaseWire& wire = profile.wires[source.wire];
-    auto& endpoint = endpoints.emplace_back();
-    auto& instance = endpoint.instance;
-    instance.name = config.endpoint;
-    instance.name.endpoint = QueryEndpointName(wire, source.dp_rank, source.channel.publisher_id);
-    instance.instance_id = source.worker_id;
-    instance.transport_value =
-        prefix + instance.name.endpoint + "-" + transport::HexId(source.worker_id);
-    instance.device_type = config.device_type;
-    instance.request_plane_codec = profile.request_plane_codec;
-    if (wire.has_sources) {
-      endpoint.source =
-          transport::EventSource{source.channel, source.worker_id, source.dp_rank, instance};
-    }
-  }
-  return endpoints;
+  QueryPlace place;
+  place.endpoint = config.endpoint;
+  place.device_type = config.device_type;
+  place.subject_prefix = std::move(prefix);
+  return MakeQueryEndpoints(place, profile, sources);
 }
 
 std::vector<std::string> QuerySubjects(const std::vector<QueryEndpoint>& endpoints) {

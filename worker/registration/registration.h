@@ -5,7 +5,7 @@
 #include "understudy/transport/records.h"
 #include "worker/config/release_profile.h"
 #include "worker/config/worker_options.h"
-#include "worker/event_side/event_side.h"
+#include "worker/registration/query_endpoints.h"
 
 #include <cstdint>
 #include <optional>
@@ -37,11 +37,6 @@ void DeclareKvEvents(transport::ModelCard& card,
                      bool published,
                      bool indexed);
 
-/// Where routers ask for KV events that they missed.
-struct QueryEndpoint {
-  transport::InstanceRecord instance;
-  std::optional<transport::EventSource> source;
-};
 /// One for each of `sources`, in their order. Few of them have subjects like other endpoints, each
 /// with a subscription of its own; many share a token of the process.
 [[nodiscard]] std::vector<QueryEndpoint> MakeQueryEndpoints(const WorkerConfig& config,

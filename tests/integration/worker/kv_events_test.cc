@@ -150,7 +150,7 @@ class KvEventsOf : public KvEvents, public ::testing::WithParamInterface<std::ui
 INSTANTIATE_TEST_SUITE_P(Seeds, KvEventsOf, ::testing::Range(10U, 14U));
 
 // The parameter is the seed.
-TEST_P(KvEventsOf, ADumpIsWhatTheEngineHoldsAndWhatTheEventsSay) {
+TEST_P(KvEventsOf, U14ADumpIsWhatTheEngineHoldsAndWhatTheEventsSay) {
   reader();
   const auto worker = Start(kSmall);
   Load(*worker, GetParam(), 80);
@@ -166,6 +166,8 @@ TEST_P(KvEventsOf, ADumpIsWhatTheEngineHoldsAndWhatTheEventsSay) {
   }
   const auto state = Json::parse(worker->DumpState());
   EXPECT_EQ(state["engine"]["threads"][0]["ranks"][0]["blocks_cached"], told.size());
+  // Leaves were evicted before their parents: none was stored behind one that is gone.
+  EXPECT_EQ(worker->Metric("understudy_kv_events_doubtful"), 0.0);
 }
 
 TEST_F(KvEvents, ARangeBringsTheMissedEvents) {
@@ -188,7 +190,19 @@ TEST_F(KvEvents, ARangeBringsTheMissedEvents) {
             events.size());
 }
 
-TEST_F(KvEvents, QueriesAreAnsweredUnderLoad) {
+// Nothing else happens that could push it out.
+TEST_F(KvEvents, U25TheOnlyEventOfAnIdleWorkerLeavesAtOnce) {
+  ASSERT_TRUE(reader().WaitConnected());
+  const auto worker = Start(kSmall);
+  auto spec = Spec(*worker, 0, 1);
+  spec.request.token_ids = Prompt(4, 25);
+  ASSERT_TRUE(frontend().Send(spec)->WaitClosed());
+  for (const bool in_16 : {false, true}) {
+    EXPECT_TRUE(reader().Wait([&] { return reader().KvEvents(in_16).size() == 1; }));
+  }
+}
+
+TEST_F(KvEvents, U15AnswersUnderLoadNameTheirRealLastEvent) {
   reader();
   const auto worker = Start(kSmall);
   std::vector<CallPtr> calls;
@@ -236,7 +250,7 @@ TEST_F(KvEvents, AWrongQueryIsToldWhatIsWrong) {
 }
 
 // The ids go on, and the newest event is said again so that a router that lost some asks.
-TEST_F(KvEvents, IdsGoOnOverARestartOfTheServer) {
+TEST_F(KvEvents, U22IdsGoOnOverARestartOfTheServer) {
   UseNats();
   reader();
   const auto worker = Start(kSmall);
@@ -265,7 +279,7 @@ TEST_F(KvEvents, IdsGoOnOverARestartOfTheServer) {
   EXPECT_EQ(answer["Events"]["events"][0]["event"]["event_id"], before.back().event_id + 1);
 }
 
-TEST_F(KvEvents, RecordsTellWhereEventsComeFromAndLeaveWithTheWorker) {
+TEST_F(KvEvents, U16RecordsTellWhereEventsComeFromAndLeaveWithTheWorker) {
   const auto worker = Start(kFree + Arguments{"--data-parallel-size", "2"});
   std::map<std::string, int> channels;
   for (const auto& record : Values("event_channels")) {
@@ -335,7 +349,7 @@ TEST_F(KvEvents, OfOneReleaseOnlyAreThoseOfThatRelease) {
   }
 }
 
-TEST_F(KvEvents, AreNotPromisedWithoutAPrefixCache) {
+TEST_F(KvEvents, U16AreNotPromisedWithoutAPrefixCache) {
   reader();
   const auto worker = Start(kSmall + Arguments{"--no-enable-prefix-caching"});
   Load(*worker, 7, 5);

@@ -69,7 +69,7 @@ TEST_F(Observe, LoadIsToldPerRankOnChangeAndIsZeroInTheEnd) {
   EXPECT_LE(most[1], 28U);
 }
 
-TEST_F(Observe, FreeRunningLoadMessagesAreFewAndEndAtZero) {
+TEST_F(Observe, U43FreeRunningLoadMessagesAreFewAndEndAtZero) {
   frontend().WatchLoad(ns());
   const auto worker = Start(kFree + Arguments{"--block-size", "4"});
   std::vector<CallPtr> calls;

@@ -167,7 +167,7 @@ class EngineEvents : public transport::ZmqTest {
   std::unique_ptr<transport::ZmqRouter> raw_router_;
 };
 
-TEST_F(EngineEvents, WhoComesLateGetsTheBeginningFromTheReplaySocket) {
+TEST_F(EngineEvents, U5WhoComesLateGetsTheBeginningFromTheReplaySocket) {
   StartPublisher();
   Publish(7);
   StartSubscriber(publisher_->endpoint(), publisher_->replay()->endpoint());
@@ -177,7 +177,7 @@ TEST_F(EngineEvents, WhoComesLateGetsTheBeginningFromTheReplaySocket) {
   EXPECT_EQ(Lost(), 0U);
 }
 
-TEST_F(EngineEvents, ABurstRightAfterTheBindHasNoHoleInTheEnd) {
+TEST_F(EngineEvents, U10ABurstRightAfterTheBindHasNoHoleInTheEnd) {
   constexpr std::size_t kBatches = 9'000;  // the ring holds 10,000
   StartPublisher();
   StartSubscriber(publisher_->endpoint(), publisher_->replay()->endpoint());
@@ -190,7 +190,7 @@ TEST_F(EngineEvents, ABurstRightAfterTheBindHasNoHoleInTheEnd) {
   EXPECT_EQ(Lost(), 0U);
 }
 
-TEST_F(EngineEvents, WithoutAReplaySocketTheNumberOfLostBatchesIsExact) {
+TEST_F(EngineEvents, U10WithoutAReplaySocketTheNumberOfLostBatchesIsExact) {
   StartPublisher();
   Publish(100);
   StartSubscriber(publisher_->endpoint(), "");
@@ -202,7 +202,7 @@ TEST_F(EngineEvents, WithoutAReplaySocketTheNumberOfLostBatchesIsExact) {
   EXPECT_EQ(Lost(), static_cast<std::uint64_t>(hashes.front()));
 }
 
-TEST_F(EngineEvents, AnEngineThatStartsAnewIsClearedBeforeItsNewBlocks) {
+TEST_F(EngineEvents, U7AnEngineThatStartsAnewIsClearedBeforeItsNewBlocks) {
   StartPublisher();
   const auto port = [](const std::string& endpoint) {
     return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
@@ -228,7 +228,7 @@ TEST_F(EngineEvents, AnEngineThatStartsAnewIsClearedBeforeItsNewBlocks) {
   EXPECT_EQ(Order([](auto& one) { return one.order().restarts; }), 1U);
 }
 
-TEST_F(EngineEvents, AGapIsFilledBeforeWhatCameBehindIt) {
+TEST_F(EngineEvents, U6AGapIsFilledBeforeWhatCameBehindItInBothShapesOfReplies) {
   for (const bool with_topic : {false, true}) {
     SCOPED_TRACE(with_topic ? "replies as 1.6 sends them" : "replies as 1.3 sends them");
     EngineEvents::StartRawEngine();
@@ -258,7 +258,7 @@ TEST_F(EngineEvents, AGapIsFilledBeforeWhatCameBehindIt) {
   }
 }
 
-TEST_F(EngineEvents, AReplayThatNeverEndsIsGivenUpAndTheNextGapIsNotAskedFor) {
+TEST_F(EngineEvents, U6AReplayThatNeverEndsIsGivenUpAndTheNextGapIsNotAskedFor) {
   silence_max_ = milliseconds(20);
   StartRawEngine();
   for (const std::uint64_t i : {0U, 3U}) {
@@ -274,7 +274,7 @@ TEST_F(EngineEvents, AReplayThatNeverEndsIsGivenUpAndTheNextGapIsNotAskedFor) {
   EXPECT_EQ(Order([](auto& one) { return one.counters().replay_silences; }), 1U);
 }
 
-TEST_F(EngineEvents, OneThatReadsAStreamOfBadMessagesGoesOn) {
+TEST_F(EngineEvents, U9OneThatReadsAStreamOfBadMessagesGoesOn) {
   StartRawEngine();
   Do([&] {
     const std::string zero = transport::SequenceFrame(0);

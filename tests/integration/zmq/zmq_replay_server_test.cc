@@ -153,7 +153,7 @@ class SilentClient {
   void* socket_;
 };
 
-TEST_F(Replay, AClientThatDoesNotReadHoldsUpNobodyAndIsForgotten) {
+TEST_F(Replay, U12AClientThatDoesNotReadHoldsUpNobodyAndIsForgotten) {
   Fill(2000, 20'000);  // 40 MB: more than any queue of the silent one holds
   SilentClient silent(Do([&] { return server_->endpoint(); }));
   transport::Until([&] {}, [&] { return Counters().requests == 1; });

@@ -39,7 +39,7 @@ TEST(WorkerConfig, DefaultsAreTheReferences) {
   EXPECT_EQ(config->args.engine.max_num_batched_tokens, 8192U);
   EXPECT_EQ(config->dp_size, 1U);
   EXPECT_EQ(config->drain_limit, std::chrono::seconds(900));
-  EXPECT_FALSE(config->status_enabled);
+  EXPECT_FALSE(config->status.enabled);
   EXPECT_EQ(config->device_type, "cuda");
 }
 

@@ -36,10 +36,9 @@ TEST(Live, IsAlways200) {
 }
 
 TEST(StatusRoutes, ServeTheKnownPathsAndRefuseOthers) {
-  WorkerConfig config;
-  config.endpoint = {"ns", "backend", "generate"};
   const auto routes = StatusRoutes(
-      config,
+      StatusOptions{},
+      "generate",
       [] {
         return HealthState{true, true, false};
       },

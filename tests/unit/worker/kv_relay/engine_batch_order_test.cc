@@ -73,6 +73,31 @@ TEST_F(BatchOrder, AFirstNumberAboveZeroIsAGap) {
   EXPECT_EQ(order_.counters().lost, 0U);
 }
 
+TEST_F(BatchOrder, WhoBeginsWithAReplayKnowsASilentEngineToo) {
+  order_.Begin();
+  EXPECT_EQ(journal_.Take(), "ask0");
+  Replayed(4);  // the engine keeps no more
+  Replayed(5);
+  Live({6});
+  order_.ReplayEnded();
+  EXPECT_EQ(journal_.Take(), "lost4 4r 5r 6");
+  Live({7});
+  EXPECT_EQ(journal_.Take(), "7");
+  EXPECT_EQ(order_.counters().gaps, 0U);
+}
+
+TEST_F(BatchOrder, LiveBatchesWaitForTheBeginning) {
+  order_.Begin();
+  Live({2, 3});
+  EXPECT_EQ(journal_.Take(), "ask0");
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    Replayed(i);
+  }
+  order_.ReplayEnded();
+  EXPECT_EQ(journal_.Take(), "0r 1r 2 3");
+  EXPECT_EQ(order_.counters().lost, 0U);
+}
+
 TEST_F(BatchOrder, WithoutAReplaySocketAGapIsCountedAndLeftBehind) {
   journal_.can_ask = false;
   Live({0, 3, 4, 9});

@@ -102,7 +102,7 @@ TEST_F(RelayTest, SaysTheTierOfTheBlocksAndCountsTheirReferencesInEach) {
   }
 }
 
-TEST_F(RelayTest, NumbersEachRankByItself) {
+TEST_F(RelayTest, U17NumbersEachRankByItself) {
   Make();
   relay_->Take({Event(0, {1}), Event(1, {2}), Event(0, {3}), Event(1, {4})});
   std::map<std::uint32_t, std::vector<std::uint64_t>> ids;
@@ -136,7 +136,7 @@ TEST_F(RelayTest, CutsMessagesOf16AtTheirLimits) {
   EXPECT_EQ(messages[3].size(), 2U);
 }
 
-TEST_F(RelayTest, SplitsWhatTheServerWouldNotTake) {
+TEST_F(RelayTest, U19SplitsWhatTheServerWouldNotTake) {
   Make();
   plane_.payload_max = 10'000;
   std::vector<std::uint64_t> many(500);

@@ -1,0 +1,234 @@
+// A worker whose engine tells of its cache on ZMQ sockets, as real engines do, and whose relay
+// reads it there. Source: mission.md A.5, events.md 1.7; M-026 to M-031, M-035, M-036.
+#include "tests/integration/worker/event_reader.h"
+#include "tests/integration/worker/worker_test.h"
+#include "tests/integration/zmq/zmq_inbox.h"
+#include "understudy/transport/kv_batch.h"
+#include "understudy/transport/token_hash.h"
+
+#include <random>
+
+namespace understudy::worker {
+namespace {
+
+using ZmqMessage = transport::Message;
+using ZmqMessages = std::vector<ZmqMessage>;
+
+constexpr std::uint32_t kBlockSize = 4;
+const Arguments kSmall =
+    kFree +
+    Arguments{"--num-gpu-blocks-override", "64", "--block-size", "4", "--engine-threads", "1"};
+
+class ZmqPorts : public WorkerTest {
+ protected:
+  void Load(const WorkerProcess& worker, std::uint32_t seed, std::uint32_t requests) {
+    std::mt19937 generator(seed);
+    std::vector<CallPtr> calls;
+    for (std::uint32_t i = 0; i < requests; ++i) {
+      auto spec = Spec(worker, 0, 1 + static_cast<std::uint32_t>(generator() % 12));
+      spec.request.token_ids = Prompt(4 + generator() % 24, 10 * seed + i % 20);
+      calls.push_back(frontend().Send(spec));
+    }
+    for (const auto& call : calls) {
+      ASSERT_TRUE(call->WaitClosed());
+      EXPECT_EQ(call->error(), "");
+    }
+    ASSERT_TRUE(worker.WaitIdle());
+  }
+  /// A base port whose successor is free, too, most of the time.
+  static std::uint16_t BasePort() {
+    const auto port = fakes::FreePort();
+    EXPECT_TRUE(port.has_value());
+    return *port < 65000 ? *port : std::uint16_t{25000};
+  }
+};
+
+/// Someone else who listens to the engine of a worker, and may ask it for what was missed.
+class Listener {
+ public:
+  Listener(std::uint16_t events_port, std::uint16_t replay_port) {
+    thread_.Do([&] {
+      const auto context = transport::ZmqContext::New();
+      subscriber_ = std::move(*transport::ZmqSubscriber::New(
+          thread_.loop(), context, "", {}, [this](transport::ZmqFrames frames) {
+            live_.Add(transport::Copy(frames));
+          }));
+      EXPECT_TRUE(subscriber_->Connect("tcp://127.0.0.1:" + std::to_string(events_port)));
+      dealer_ = std::move(*transport::ZmqDealer::New(
+          thread_.loop(), context, {}, [this](transport::ZmqFrames frames) {
+            replies_.Add(transport::Copy(frames));
+          }));
+      EXPECT_TRUE(dealer_->Connect("tcp://127.0.0.1:" + std::to_string(replay_port)));
+    });
+  }
+  ~Listener() {
+    thread_.Do([this] {
+      subscriber_.reset();
+      dealer_.reset();
+    });
+  }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  /// All that the engine has kept from `start` on, up to and without the end mark.
+  ZmqMessages Replay(std::uint64_t start) {
+    const std::size_t before = replies_.size();
+    thread_.Do([&] { transport::SendTo(*dealer_, {"", transport::SequenceFrame(start)}); });
+    ZmqMessages all;
+    for (std::size_t next = before;; ++next) {
+      if (!replies_.WaitFor(next + 1)) {
+        ADD_FAILURE() << "no end mark";
+        return all;
+      }
+      auto reply = replies_.Items()[next];
+      if (reply.size() == 3 &&
+          reply[1] == transport::SequenceFrame(transport::kReplayEndSequence)) {
+        EXPECT_EQ(reply[2], "");
+        return all;
+      }
+      all.push_back(std::move(reply));
+    }
+  }
+  transport::Inbox<ZmqMessage>& live() { return live_; }
+
+ private:
+  transport::Inbox<ZmqMessage> live_, replies_;
+  fakes::LoopThread thread_;
+  std::unique_ptr<transport::ZmqSubscriber> subscriber_;
+  std::unique_ptr<transport::ZmqDealer> dealer_;
+};
+
+/// What the batches say, in the words of the event plane, for comparison with it.
+std::vector<std::string> Said(const ZmqMessages& replies, std::uint32_t dp_rank) {
+  std::vector<std::string> said;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    EXPECT_EQ(replies[i].size(), 3U);
+    EXPECT_EQ(replies[i][1], transport::SequenceFrame(i)) << "8 bytes, big-endian, from 0";
+    const auto batch = transport::DecodeKvBatch(replies[i][2]);
+    EXPECT_TRUE(batch.has_value());
+    EXPECT_EQ(batch->dp_rank, dp_rank);
+    EXPECT_GT(batch->timestamp_s, 1.6e9);
+    for (const auto& event : batch->events) {
+      if (const auto* removed = std::get_if<transport::EngineKvRemoved>(&event)) {
+        for (const auto hash : removed->hashes) {
+          said.push_back("removed " + std::to_string(Value(hash)));
+        }
+        continue;
+      }
+      const auto& stored = std::get<transport::EngineKvStored>(event);
+      EXPECT_EQ(stored.block_size, kBlockSize);
+      EXPECT_EQ(stored.scope.group_idx, 0U);
+      EXPECT_FALSE(stored.scope.medium.has_value());
+      const transport::TokenWindows windows(stored.tokens, kBlockSize, false);
+      EXPECT_EQ(windows.size(), stored.hashes.size());
+      for (std::size_t block = 0; block < windows.size(); ++block) {
+        const auto hash =
+            transport::HashWindow(windows[block], {}, transport::TokenHashSeed("", ""));
+        said.push_back("stored " + std::to_string(Value(stored.hashes[block])) + " " +
+                       std::to_string(Value(hash)));
+      }
+    }
+  }
+  return said;
+}
+
+std::vector<std::string> Said(const std::vector<transport::RouterEvent>& events) {
+  std::vector<std::string> said;
+  for (const auto& event : events) {
+    for (const auto& block : event.blocks) {
+      said.push_back(event.kind == transport::RouterEvent::Kind::kStored
+                         ? "stored " + std::to_string(Value(block.block_hash)) + " " +
+                               std::to_string(Value(block.tokens_hash))
+                         : "removed " + std::to_string(Value(block.block_hash)));
+    }
+  }
+  return said;
+}
+
+TEST_F(ZmqPorts, WhatTheEngineSaysOnEachRanksSocketIsWhatRoutersAreTold) {
+  EventReader reader(nats().url(), ns());
+  const std::uint16_t events = BasePort();
+  const std::uint16_t replay = static_cast<std::uint16_t>(events + 2);
+  for (const std::string release : {"1.3", "1.6"}) {
+    SCOPED_TRACE(release);
+    const bool in_16 = release == "1.6";
+    const auto worker = Start(kSmall + Arguments{"--data-parallel-size",
+                                                 "2",
+                                                 "--dynamo-release",
+                                                 release,
+                                                 "--zmq-kv-events-ports",
+                                                 std::to_string(events),
+                                                 "--zmq-replay-ports",
+                                                 std::to_string(replay)});
+    ASSERT_EQ(worker->CountErr("Failed to create"), 0U) << worker->err();
+    const auto id = std::stoull(worker->Instances().at(0), nullptr, 16);
+    Load(*worker, 7, 120);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      Listener listener(static_cast<std::uint16_t>(events + rank),
+                        static_cast<std::uint16_t>(replay + rank));
+      const auto said = Said(listener.Replay(0), rank);
+      ASSERT_FALSE(said.empty());
+      std::vector<transport::RouterEvent> told;
+      EXPECT_TRUE(reader.Wait([&] {
+        told = reader.KvEvents(in_16, rank);
+        std::erase_if(told, [&](const auto& event) { return Value(event.worker_id) != id; });
+        return Said(told).size() >= said.size();
+      }));
+      EXPECT_EQ(Said(told), said) << "rank " << rank;
+      for (std::size_t i = 0; i < told.size(); ++i) {
+        ASSERT_EQ(told[i].event_id, i + 1);
+      }
+    }
+    EXPECT_EQ(worker->Metric("understudy_engine_batches_total", "outcome=\"lost\""), 0.0);
+    worker->Signal(SIGTERM);
+    EXPECT_EQ(worker->WaitExit(), 0);
+  }
+}
+
+TEST_F(ZmqPorts, ADumpIsWhatTheEventsSay) {
+  EventReader reader(nats().url(), ns());
+  QueryCaller router(nats().url());
+  const auto worker =
+      Start(kSmall + Arguments{"--zmq-kv-events-ports", std::to_string(BasePort())});
+  Load(*worker, 8, 150);
+  ASSERT_TRUE(reader.Wait([&] {
+    return worker->Metric("understudy_kv_events_published_total") ==
+               static_cast<double>(reader.KvEvents(true).size()) &&
+           !reader.KvEvents(true).empty();
+  }));
+  transport::KvQuery query;
+  query.worker_id = std::stoull(worker->Instances().at(0), nullptr, 16);
+  const auto subject = ns() + "_backend.worker_kv_indexer_query_dp0-" + worker->Instances().at(0);
+  const auto dump = router.Ask(subject, PayloadCodec::kJson, query)["TreeDump"];
+  ASSERT_FALSE(dump.is_null()) << router.ack();
+  EXPECT_EQ(BlocksOfDump(dump), Apply(reader.KvEvents(true)));
+  EXPECT_EQ(dump["last_event_id"].get<std::size_t>(), reader.KvEvents(true).size());
+  const auto received = worker->Metric("dynamo_component_kv_publisher_zmq_events_total",
+                                       "event_type=\"stored\",stage=\"received\"");
+  EXPECT_GT(received.value_or(0), 0);
+  EXPECT_EQ(received,
+            worker->Metric("dynamo_component_kv_publisher_zmq_events_total",
+                           "event_type=\"stored\",stage=\"accepted\""));
+}
+
+TEST_F(ZmqPorts, APortThatIsTakenCostsTheEventsOfItsRankAndNothingElse) {
+  EventReader reader(nats().url(), ns());
+  fakes::LoopThread thread;
+  const auto context = transport::ZmqContext::New();
+  auto taken = thread.Do([&] { return std::move(*transport::ZmqPublisher::New(context, {})); });
+  const auto bound = thread.Do([&] {
+    EXPECT_TRUE(taken->Bind("tcp://0.0.0.0:*"));
+    return taken->bound_endpoint();
+  });
+  const auto worker =
+      Start(kSmall + Arguments{"--zmq-kv-events-ports", bound.substr(bound.rfind(':') + 1)});
+  EXPECT_TRUE(
+      worker->WaitErr("Failed to create ZMQ KV event sink for dp_rank 0: ZMQ PUB bind to "));
+  Load(*worker, 9, 20);
+  EXPECT_EQ(WhyNotServing(*worker), "");
+  EXPECT_EQ(worker->Metric("understudy_kv_events_published_total"), 0.0);
+  thread.Do([&] { taken.reset(); });
+}
+
+}  // namespace
+}  // namespace understudy::worker
