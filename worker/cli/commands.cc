@@ -16,6 +16,7 @@ constexpr const char* kUsage =
     "event plane\n"
     "  understudy ctl OPERATION      drive live workers: stats, clear-kv-blocks, drain, resume, "
     "handoff\n"
+    "  understudy relay [flags]      take the KV events of a vLLM or SGLang engine to the routers\n"
     "  understudy replay [flags]     run a trace through simulated workers in simulated time, and "
     "report\n"
     "  understudy --version\n"
@@ -39,6 +40,9 @@ int Main(const std::vector<std::string>& arguments) {
   if (first == "ctl") {
     return CtlCommand(rest);
   }
+  if (first == "relay") {
+    return RelayCommand(rest);
+  }
   if (first == "replay") {
     return ReplayCommand(rest);
   }
@@ -54,7 +58,7 @@ int Main(const std::vector<std::string>& arguments) {
     return WorkerCommand(arguments);
   }
   std::fprintf(stderr,
-               "understudy: error: no subcommand '%s' (allowed: worker, call, ctl, replay)\n",
+               "understudy: error: no subcommand '%s' (allowed: worker, call, ctl, relay, replay)\n",
                first.c_str());
   return 2;
 }

@@ -14,6 +14,7 @@ namespace understudy::worker {
 [[nodiscard]] int WorkerCommand(const std::vector<std::string>& arguments);
 [[nodiscard]] int CallCommand(const std::vector<std::string>& arguments);
 [[nodiscard]] int CtlCommand(const std::vector<std::string>& arguments);
+[[nodiscard]] int RelayCommand(const std::vector<std::string>& arguments);
 [[nodiscard]] int ReplayCommand(const std::vector<std::string>& arguments);
 
 }  // namespace understudy::worker

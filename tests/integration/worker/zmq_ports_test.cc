@@ -2,16 +2,18 @@
 // reads it there. Source: mission.md A.5, events.md 1.7; M-026 to M-031, M-035, M-036.
 #include "tests/integration/worker/event_reader.h"
 #include "tests/integration/worker/worker_test.h"
-#include "tests/integration/zmq/zmq_inbox.h"
 #include "understudy/transport/kv_batch.h"
 #include "understudy/transport/token_hash.h"
+#include "understudy/transport/zmq.h"
 
+#include <array>
+#include <mutex>
 #include <random>
 
 namespace understudy::worker {
 namespace {
 
-using ZmqMessage = transport::Message;
+using ZmqMessage = std::vector<std::string>;
 using ZmqMessages = std::vector<ZmqMessage>;
 
 constexpr std::uint32_t kBlockSize = 4;
@@ -43,58 +45,50 @@ class ZmqPorts : public WorkerTest {
   }
 };
 
-/// Someone else who listens to the engine of a worker, and may ask it for what was missed.
-class Listener {
+/// Someone who asks the engine of a worker for what it has said.
+class Replayer {
  public:
-  Listener(std::uint16_t events_port, std::uint16_t replay_port) {
+  explicit Replayer(std::uint16_t replay_port) {
     thread_.Do([&] {
-      const auto context = transport::ZmqContext::New();
-      subscriber_ = std::move(*transport::ZmqSubscriber::New(
-          thread_.loop(), context, "", {}, [this](transport::ZmqFrames frames) {
-            live_.Add(transport::Copy(frames));
-          }));
-      EXPECT_TRUE(subscriber_->Connect("tcp://127.0.0.1:" + std::to_string(events_port)));
       dealer_ = std::move(*transport::ZmqDealer::New(
-          thread_.loop(), context, {}, [this](transport::ZmqFrames frames) {
-            replies_.Add(transport::Copy(frames));
+          thread_.loop(), transport::ZmqContext::New(), {}, [this](transport::ZmqFrames frames) {
+            const std::scoped_lock lock(mutex_);
+            replies_.emplace_back(frames.begin(), frames.end());
           }));
       EXPECT_TRUE(dealer_->Connect("tcp://127.0.0.1:" + std::to_string(replay_port)));
     });
   }
-  ~Listener() {
-    thread_.Do([this] {
-      subscriber_.reset();
-      dealer_.reset();
-    });
+  ~Replayer() {
+    thread_.Do([this] { dealer_.reset(); });
   }
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
+  Replayer(const Replayer&) = delete;
+  Replayer& operator=(const Replayer&) = delete;
 
   /// All that the engine has kept from `start` on, up to and without the end mark.
-  ZmqMessages Replay(std::uint64_t start) {
-    const std::size_t before = replies_.size();
-    thread_.Do([&] { transport::SendTo(*dealer_, {"", transport::SequenceFrame(start)}); });
-    ZmqMessages all;
-    for (std::size_t next = before;; ++next) {
-      if (!replies_.WaitFor(next + 1)) {
-        ADD_FAILURE() << "no end mark";
-        return all;
-      }
-      auto reply = replies_.Items()[next];
-      if (reply.size() == 3 &&
-          reply[1] == transport::SequenceFrame(transport::kReplayEndSequence)) {
-        EXPECT_EQ(reply[2], "");
-        return all;
-      }
-      all.push_back(std::move(reply));
+  ZmqMessages Ask(std::uint64_t start) {
+    thread_.Do([&] {
+      const std::string sequence = transport::SequenceFrame(start);
+      const std::array<std::string_view, 2> frames = {std::string_view(), sequence};
+      dealer_->Send(frames);
+    });
+    const std::string end = transport::SequenceFrame(transport::kReplayEndSequence);
+    EXPECT_TRUE(Eventually([&] {
+      const std::scoped_lock lock(mutex_);
+      return !replies_.empty() && replies_.back().size() == 3 && replies_.back()[1] == end;
+    })) << "no end mark";
+    const std::scoped_lock lock(mutex_);
+    ZmqMessages all = std::exchange(replies_, {});
+    if (!all.empty()) {
+      EXPECT_EQ(all.back().back(), "");
+      all.pop_back();
     }
+    return all;
   }
-  transport::Inbox<ZmqMessage>& live() { return live_; }
 
  private:
-  transport::Inbox<ZmqMessage> live_, replies_;
+  std::mutex mutex_;
+  ZmqMessages replies_;
   fakes::LoopThread thread_;
-  std::unique_ptr<transport::ZmqSubscriber> subscriber_;
   std::unique_ptr<transport::ZmqDealer> dealer_;
 };
 
@@ -164,9 +158,7 @@ TEST_F(ZmqPorts, WhatTheEngineSaysOnEachRanksSocketIsWhatRoutersAreTold) {
     const auto id = std::stoull(worker->Instances().at(0), nullptr, 16);
     Load(*worker, 7, 120);
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      Listener listener(static_cast<std::uint16_t>(events + rank),
-                        static_cast<std::uint16_t>(replay + rank));
-      const auto said = Said(listener.Replay(0), rank);
+      const auto said = Said(Replayer(static_cast<std::uint16_t>(replay + rank)).Ask(0), rank);
       ASSERT_FALSE(said.empty());
       std::vector<transport::RouterEvent> told;
       EXPECT_TRUE(reader.Wait([&] {
