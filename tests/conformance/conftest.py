@@ -150,6 +150,16 @@ def zmq_site(request):
     made.close()
 
 
+@pytest.fixture(params=["nats", "zmq"])
+def plane_site(request):
+    """As `site`, once with each event plane."""
+    made = _site(
+        request, request.node.name.replace("[", "-").rstrip("]"), event_plane=request.param
+    )
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def file_site(request):
     """As `site`, with file discovery in place of etcd."""

@@ -19,6 +19,16 @@ def argv(flags):
     return [str(binary()), *flags]
 
 
+def relay_argv(endpoint, worker_id, port, replay_port, ranks, block_size):
+    """Command line of a relay that reads an engine at port + rank and speaks for another worker."""
+    flags = ["--endpoint", f"dyn://{endpoint}", "--instance-id", f"{worker_id:x}"]
+    flags += ["--zmq-endpoint", f"tcp://127.0.0.1:{port}", "--data-parallel-size", ranks]
+    flags += ["--block-size", block_size]
+    if replay_port:
+        flags += ["--zmq-replay-endpoint", f"tcp://127.0.0.1:{replay_port}"]
+    return [str(binary()), "relay", *[str(flag) for flag in flags]]
+
+
 def version():
     return subprocess.run(
         [binary(), "--version"], capture_output=True, text=True, check=True

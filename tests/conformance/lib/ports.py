@@ -54,6 +54,16 @@ def free_port():
     raise RuntimeError(f"no free port in {FIRST}..{LAST}")
 
 
+def free_range(count):
+    """Returns the first of so many consecutive ports, each as free_port gives one."""
+    for _ in range(2000):
+        first = random.randint(FIRST, LAST - count)
+        span = range(first, first + count)
+        if all(_is_free(port) for port in span) and all(_lock(port) for port in span):
+            return first
+    raise RuntimeError(f"no {count} free ports side by side in {FIRST}..{LAST}")
+
+
 def is_listening(port):
     """Whether something accepts connections on the loopback port right now."""
     with socket.socket() as probe:

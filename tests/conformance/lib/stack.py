@@ -281,6 +281,20 @@ class Site:
         self.workers.append(Worker(self.child(name, argv, self.env(more)), system_port, self))
         return self.workers[-1]
 
+    def start_relay(self, worker, port, ranks, block_size, replay_port=None):
+        """Starts a relay of an engine's sockets that speaks for `worker`, and returns its process
+        without waiting.
+        """
+        argv = self.impl.relay_argv(
+            endpoint=f"{self.namespace}.{COMPONENT}.generate",
+            worker_id=int(worker.instance_id(), 16),
+            port=port,
+            replay_port=replay_port,
+            ranks=ranks,
+            block_size=block_size,
+        )
+        return self.child("relay", argv, self.env())
+
     def start_router(self, block_size=BLOCK_SIZE, instances=1, **config):
         """Starts a KV router in a process of its own and waits until it can reach so many
         instances.
