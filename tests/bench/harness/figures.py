@@ -36,6 +36,14 @@ SHOWN = {
     "prefix_cache_reused_ratio": ("cache reuse", 100, "%", False),
     "passes_per_s": ("passes per s", 1, "", False),
     "ns_per_sequence_pass": ("per sequence and pass", 1, "ns", True),
+    "cpu_s_per_1m_events": ("CPU per 1M events", 1, "s", True),
+    "events_s": ("events per s", 1, "", False),
+    "missing": ("events missing", 1, "", True),
+    "lost_batches": ("batches counted as lost", 1, "", True),
+    "late_us.p50": ("engine to event plane p50", 1e-3, "ms", True),
+    "late_us.p99": ("engine to event plane p99", 1e-3, "ms", True),
+    "rss_kb_third": ("RSS after a third", 1 / 1024, "MiB", True),
+    "rss_kb_end": ("RSS at the end", 1 / 1024, "MiB", True),
     "self_cpu_s": ("load generator's own CPU", 1, "s", True),
 }
 
@@ -49,6 +57,8 @@ COLUMNS = {
     "replay": ["wall_s", "cpu_s", "rss_max_kb", "cpu_ns_per_token", "duration_ms", "mean_ttft_ms", "prefix_cache_reused_ratio"],
     "engine": ["passes_per_s", "ns_per_sequence_pass"],
     "handoff": ["handoff_ms.p50", "handoff_ms.p90", "handoff_ms.p99"],
+    "relay": ["cpu_s_per_1m_events", "events_s", "missing", "lost_batches", "late_us.p50", "late_us.p99",
+              "rss_kb_third", "rss_kb_end"],
     "start_up": ["start_ms", "stop_ms", "idle_rss_kb", "idle_anon_kb", "threads"],
 }
 
@@ -59,6 +69,8 @@ TARGETS = {
     ("real_time/no-events", "worker.rss_kb"): ("at most a tenth", "ratio", 10),
     ("replay/1-worker", "wall_s"): ("at least 5x less", "ratio", 5),
     ("replay/8-workers-kv", "wall_s"): ("at least 5x less", "ratio", 5),
+    ("relay/busy", "cpu_s_per_1m_events"): ("at least 3x less", "ratio", 3),
+    ("relay/paced", "late_us.p99"): ("under 2 ms", "below", 2000),
     ("start_up", "start_ms"): ("under 150 ms", "below", 150),
     ("handoff", "handoff_ms.p50"): ("under 2 ms", "below", 2),
     ("inter_token/1", "itl_error_pct"): ("within 0.1 %", "within", 0.1),
