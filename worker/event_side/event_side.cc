@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
 namespace understudy::worker {
@@ -120,7 +121,10 @@ std::string EventSide::EngineMetrics() const {
     return {};
   }
   return EngineEventMetrics({endpoint_.ns, endpoint_.component, transport::HexId(workers_.front())},
-                            outlets_->subscribers());
+                            outlets_->subscribers()) +
+         "# TYPE understudy_engine_events_without_tokens_total counter\n"
+         "understudy_engine_events_without_tokens_total " +
+         std::to_string(outlets_->without_tokens()) + "\n";
 }
 
 void EventSide::Start() {

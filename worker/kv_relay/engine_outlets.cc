@@ -87,10 +87,24 @@ EngineKvEvent EngineOutlets::FromEngine(engine::KvEvent&& event) const {
   return stored;
 }
 
+bool EngineOutlets::NamesTokens(const engine::KvEvent& event) {
+  if (event.kind == engine::KvEvent::Kind::kRemoved ||
+      event.tokens.size() == event.blocks.size() * options_.block_size) {
+    return true;
+  }
+  if (without_tokens_++ == 0) {
+    Log(LogLevel::kWarn,
+        kLog,
+        "the engine stores blocks without naming their tokens: routers are not told of them",
+        {{"rank", std::to_string(Value(event.rank))}});
+  }
+  return false;
+}
+
 void EngineOutlets::Take(std::vector<engine::KvEvent> events) {
   for (engine::KvEvent& event : events) {
     const std::uint32_t index = Value(event.rank);
-    if (index >= ranks_.size() || ranks_[index].publisher == nullptr) {
+    if (index >= ranks_.size() || ranks_[index].publisher == nullptr || !NamesTokens(event)) {
       continue;
     }
     auto& unit = ranks_[index].unit;

@@ -37,14 +37,14 @@ class EngineOutlets {
   /// The next RankIndex; of the relay, too.
   void AddRank(WorkerId worker_id, DpRank dp_rank, const EnginePorts& ports);
 
-  /// Publishes: one message per rank, which the relay gets in a later turn of the loop.
+  /// Publishes: one message per rank, which the relay gets in a later turn of the loop. A stored
+  /// event that does not name its tokens is dropped: nobody could tell what is in its blocks.
   void Take(std::vector<engine::KvEvent> events);
 
   /// Of the ranks that have one.
   [[nodiscard]] std::vector<const EngineSubscriber*> subscribers() const;
-  [[nodiscard]] const EnginePublisher* publisher(RankIndex rank) const {
-    return ranks_[Value(rank)].publisher.get();
-  }
+  /// Events that were dropped.
+  [[nodiscard]] std::uint64_t without_tokens() const { return without_tokens_; }
 
  private:
   struct Rank {
@@ -53,6 +53,7 @@ class EngineOutlets {
     std::vector<transport::EngineKvEvent> unit;  // scratch of Take
   };
   [[nodiscard]] transport::EngineKvEvent FromEngine(engine::KvEvent&& event) const;
+  [[nodiscard]] bool NamesTokens(const engine::KvEvent& event);
 
   transport::Loop& loop_;
   std::shared_ptr<transport::ZmqContext> context_;
@@ -60,6 +61,7 @@ class EngineOutlets {
   Options options_;
   std::vector<Rank> ranks_;
   std::vector<std::uint32_t> touched_;  // scratch of Take
+  std::uint64_t without_tokens_ = 0;
 };
 
 }  // namespace understudy::worker
