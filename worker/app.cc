@@ -1,7 +1,6 @@
 #include "worker/app.h"
 
 #include "understudy/base/clock.h"
-#include "understudy/mocker/mocker_engine.h"
 #include "understudy/transport/discovery.h"
 #include "understudy/transport/durable_events.h"
 #include "understudy/transport/event_plane.h"
@@ -9,6 +8,7 @@
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "understudy/transport/zmq.h"
+#include "worker/config/open_engine.h"
 #include "worker/config/release_profile.h"
 #include "worker/control/control_side.h"
 #include "worker/event_side/event_side.h"
@@ -44,31 +44,6 @@ constexpr Nanoseconds kSubscribeLimit = std::chrono::seconds(5);
 constexpr std::int64_t kStreamMaxAgeS = 3600;
 constexpr int kExitStartFailed = 1;
 constexpr int kExitLeaseLost = 3;
-
-Result<std::unique_ptr<engine::Engine>> MakeEngine(const WorkerConfig& config, const Clock& clock) {
-  const auto& o = config.options;
-  mocker::MockerOptions options = config.args.engine;
-  options.rank_count = config.workers * config.dp_size;
-  options.ranks_per_worker = config.dp_size;
-  options.pass_stats = o.forward_pass_metrics;
-  options.kv_event_tokens = !config.engine_ports.empty();
-  options.seed = config.seed;
-  options.strict_reference = o.strict_reference;
-  if (o.engine_semantics == "1.6") {
-    options.semantics = mocker::SemanticsRelease::k16;
-  }
-  if (o.max_model_len) {
-    options.max_model_len = static_cast<std::uint64_t>(*o.max_model_len);
-  }
-  options.waiting_requests_max = static_cast<std::uint32_t>(o.waiting_requests_max);
-  options.thread_count = static_cast<std::uint32_t>(o.engine_threads);
-  std::vector<std::string> warnings;
-  auto engine = mocker::NewMockerEngine(options, clock, &warnings);
-  for (const std::string& warning : warnings) {
-    Log(LogLevel::kWarn, kTarget, warning);
-  }
-  return engine;
-}
 
 /// Null when there is none.
 Result<std::unique_ptr<ReplayTable>> LoadReplayTable(const WorkerConfig& config) {
@@ -120,7 +95,7 @@ class App {
 
  private:
   void Start() {
-    auto engine = MakeEngine(config_, clock_);
+    auto engine = OpenEngine(config_, clock_);
     if (!engine) {
       FailStart(engine.error());
       return;
