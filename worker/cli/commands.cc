@@ -57,9 +57,10 @@ int Main(const std::vector<std::string>& arguments) {
   if (first.starts_with("-")) {
     return WorkerCommand(arguments);
   }
-  std::fprintf(stderr,
-               "understudy: error: no subcommand '%s' (allowed: worker, call, ctl, relay, replay)\n",
-               first.c_str());
+  std::fprintf(
+      stderr,
+      "understudy: error: no subcommand '%s' (allowed: worker, call, ctl, relay, replay)\n",
+      first.c_str());
   return 2;
 }
 

@@ -65,6 +65,9 @@ void EngineOutlets::AddRank(WorkerId worker_id, DpRank dp_rank, const EnginePort
 }
 
 EngineKvEvent EngineOutlets::FromEngine(engine::KvEvent&& event) const {
+  if (event.kind == engine::KvEvent::Kind::kCleared) {
+    return transport::EngineKvCleared{};
+  }
   transport::KvScope scope;
   if (const auto medium = MediumOfTier(event.tier); !medium.empty()) {
     scope.medium = medium;
@@ -88,7 +91,7 @@ EngineKvEvent EngineOutlets::FromEngine(engine::KvEvent&& event) const {
 }
 
 bool EngineOutlets::NamesTokens(const engine::KvEvent& event) {
-  if (event.kind == engine::KvEvent::Kind::kRemoved ||
+  if (event.kind != engine::KvEvent::Kind::kStored ||
       event.tokens.size() == event.blocks.size() * options_.block_size) {
     return true;
   }

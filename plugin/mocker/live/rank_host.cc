@@ -129,8 +129,12 @@ bool RankHost::RunDue(TimePoint now) {
 void RankHost::RunGroup(Due due, TimePoint now) {
   Group& group = groups_[due.group];
   if (due.transfer) {
-    if (group.transfer != due.at || group.in_pass) {
-      return;  // a pass was started since, which looks after transfers itself
+    if (group.transfer != due.at) {
+      return;  // there was an earlier one since
+    }
+    group.transfer.reset();
+    if (group.in_pass) {
+      return;  // its end looks after transfers
     }
     CompleteTransfers(group, due.at);
   } else {
@@ -168,7 +172,6 @@ void RankHost::StartPass(Group& group, TimePoint at) {
     rank.pass = NewOutput();
     places_.push_back(rank.pass.get());
   }
-  group.transfer.reset();
   const bool progressed = group.ranks.RunPass(at.time_since_epoch(), places_);
   Nanoseconds duration{0};
   for (Rank& rank : ranks) {
@@ -193,7 +196,7 @@ void RankHost::StartPass(Group& group, TimePoint at) {
 /// The group has nothing to do before the next transfer is over.
 void RankHost::AwaitTransfer(Group& group) {
   const std::optional<Nanoseconds> next = group.ranks.NextTransfer();
-  if (next) {
+  if (next && group.transfer != TimePoint(*next)) {
     group.transfer = TimePoint(*next);
     due_.push({*group.transfer, static_cast<std::uint32_t>(&group - groups_.data()), true});
   }

@@ -117,6 +117,21 @@ TEST_F(Outlets, TellTheTierOfEachEventInBothForms) {
   }
 }
 
+TEST_F(Outlets, TellThatTheCacheWasCleared) {
+  Join();
+  engine::KvEvent cleared;
+  cleared.event_id = next_event_id_++;
+  cleared.kind = engine::KvEvent::Kind::kCleared;
+  Say({cleared});
+  for (const auto scope : {EventScope::kComponent, EventScope::kEndpoint}) {
+    transport::Until([] {},
+                     [&] {
+                       return !Told(scope).empty() &&
+                              Told(scope).back().kind == RouterEvent::Kind::kCleared;
+                     });
+  }
+}
+
 TEST_F(Outlets, AnEventThatDoesNotNameItsTokensCostsItself) {
   Join();
   auto nameless = Event(1, StorageTier::kHostPinned);
