@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, HandoffLeft, ::testing::ValuesIn(kLeavings), [](c
   return way.param.name;
 });
 
-TEST_P(HandoffLeft, BeforeTheDestinationCameFreesTheSource) {
+TEST_P(HandoffLeft, M172_BeforeTheDestinationCameFreesTheSource) {
   const auto prefill = StartSource();
   const auto source = SendTo(*prefill, NewAttempt(1));
   ASSERT_TRUE(source->WaitFrame(Kind::kPrologue));
@@ -96,7 +96,7 @@ TEST_P(HandoffLeft, BeforeTheDestinationCameFreesTheSource) {
   EXPECT_EQ(WhyNotHandedOver(*prefill, *decode), "");
 }
 
-TEST_P(HandoffLeft, BeforeTheSourceCameRetiresTheAttempt) {
+TEST_P(HandoffLeft, M173_BeforeTheSourceCameRetiresTheAttempt) {
   const auto prefill = StartSource();
   const auto decode = StartDecode();
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
@@ -133,7 +133,7 @@ TEST_P(HandoffLeft, U36TheDestinationsClientDuringThePrefillFreesBothSides) {
 }
 
 // M-212.
-TEST_P(HandoffLeft, U36TheDestinationsClientDuringTheTransferFreesBothSides) {
+TEST_P(HandoffLeft, M183_M212_U36_TheDestinationsClientDuringTheTransferFreesBothSides) {
   const auto prefill = StartSource(kEndlessTransfer);
   const auto decode = StartDecode();
   const auto pair = SendBoth(*prefill, *decode, 4);
@@ -183,7 +183,7 @@ TEST_P(HandoffLeft, WhileTheDestinationWaitsForRoomFreesBothSides) {
   EXPECT_EQ(WhyNotHandedOver(*prefill, *decode), "");
 }
 
-TEST_P(HandoffLeft, DuringTheDelayWithoutBootstrapEndsIt) {
+TEST_P(HandoffLeft, M264_DuringTheDelayWithoutBootstrapEndsIt) {
   const auto prefill = StartPrefill(kEndlessTransfer);
   const auto call = Send(*prefill, 60, 1);
   ASSERT_TRUE(call->WaitTokens(1));

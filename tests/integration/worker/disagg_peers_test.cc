@@ -36,7 +36,7 @@ class HandoffPeers : public HandoffTest {
 
 // ---- at a prefill worker: destinations ----
 
-TEST_F(HandoffPeers, SilentConnectionsTakeTheirSlotsAndNoMore) {
+TEST_F(HandoffPeers, M144_SilentConnectionsTakeTheirSlotsAndNoMore) {
   const auto prefill = StartSource({"--max-num-seqs", "4"});
   const auto port = BootstrapPort(*prefill);
   const auto before = prefill->sockets();
@@ -94,7 +94,7 @@ TEST_F(HandoffPeers, ARegistrationMayComeByteByByte) {
   EXPECT_EQ(peer->ReceiveUntil("Registered"), "Registered");
 }
 
-TEST_F(HandoffPeers, ADestinationThatNeverAnswersIsLeftAtTheSessionTimeout) {
+TEST_F(HandoffPeers, M179_ADestinationThatNeverAnswersIsLeftAtTheSessionTimeout) {
   const auto prefill = StartSource(SessionTimeout("300"));
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
   const auto source = SendTo(*prefill, attempt);
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(Lies,
                          ::testing::ValuesIn(kDestinationLies),
                          [](const auto& lie) { return lie.param.name; });
 
-TEST_P(LyingDestination, IsToldSoAndTheSourceGivesItsBlocksBack) {
+TEST_P(LyingDestination, M187_IsToldSoAndTheSourceGivesItsBlocksBack) {
   const auto prefill = StartSource();
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
   const auto source = SendTo(*prefill, attempt);
@@ -275,7 +275,7 @@ TEST_F(FakeSource, ASilentOneIsLeftWhenTheClientLeaves) {
   ExpectIdle(*decode);
 }
 
-TEST_F(FakeSource, OneThatStopsIsLeftAtTheSessionTimeout) {
+TEST_F(FakeSource, M193_OneThatStopsIsLeftAtTheSessionTimeout) {
   const auto decode = StartDecode(SessionTimeout("301"));
   const auto attempt = NewAttempt(listener_.port());
   const auto call = SendTo(*decode, attempt, 5);
@@ -335,7 +335,7 @@ INSTANTIATE_TEST_SUITE_P(Lies, LyingSource, ::testing::ValuesIn(kSourceLies), []
   return lie.param.name;
 });
 
-TEST_P(LyingSource, IsLeftAndTheRequestSaysWhy) {
+TEST_P(LyingSource, M195_IsLeftAndTheRequestSaysWhy) {
   const auto decode = StartDecode();
   const auto attempt = NewAttempt(listener_.port());
   const auto call = SendTo(*decode, attempt, 5);

@@ -66,7 +66,7 @@ TEST_F(HandoffShutdown, TheBootstrapPortAnswersWhileThePrefillWorkerDrains) {
 
 // M-125: the engine takes back what is held, the other side is told, and the client's stream is
 // closed as it is, so that its frontend tries again elsewhere.
-TEST_F(HandoffShutdown, ASecondSignalAbortsWhatAPrefillWorkerHandsOver) {
+TEST_F(HandoffShutdown, M125_ASecondSignalAbortsWhatAPrefillWorkerHandsOver) {
   const auto prefill = StartSource(kEndlessTransfer);
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
   source = SendTo(*prefill, attempt);
@@ -89,7 +89,7 @@ TEST_F(HandoffShutdown, ASecondSignalAbortsWhatAPrefillWorkerHandsOver) {
   EXPECT_EQ(prefill->CountErr("hand-offs are not over"), 0U);
 }
 
-TEST_F(HandoffShutdown, ParticipantsThatWaitAreToldAtTheDrainLimit) {
+TEST_F(HandoffShutdown, M124_ParticipantsThatWaitAreToldAtTheDrainLimit) {
   environment["DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS"] = "1";
   const auto prefill = StartSource();
   const auto port = BootstrapPort(*prefill);
@@ -109,7 +109,7 @@ TEST_F(HandoffShutdown, ParticipantsThatWaitAreToldAtTheDrainLimit) {
 }
 
 // M-126.
-TEST_F(HandoffShutdown, ASecondSignalEndsTheSessionsOfADecodeWorker) {
+TEST_F(HandoffShutdown, M126_ASecondSignalEndsTheSessionsOfADecodeWorker) {
   const auto prefill = StartSource(kEndlessTransfer);
   const auto decode = StartDecode();
   HandOver(prefill, decode);
@@ -125,7 +125,7 @@ TEST_F(HandoffShutdown, ASecondSignalEndsTheSessionsOfADecodeWorker) {
 }
 
 // M-131.
-TEST_F(HandoffShutdown, HalfOpenConnectionsDoNotHoldItUp) {
+TEST_F(HandoffShutdown, M131_HalfOpenConnectionsDoNotHoldItUp) {
   const auto prefill = StartSource();
   const auto before = prefill->sockets();
   const auto peer = BootstrapPeer::Dial(BootstrapPort(*prefill), {});

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Engines,
                          ::testing::Values("vllm", "sglang"),
                          [](const auto& e) { return e.param; });
 
-TEST_P(HandoffOf, APairServesRequestAfterRequest) {
+TEST_P(HandoffOf, M176_M177_APairServesRequestAfterRequest) {
   const auto prefill = StartSource(engine_);
   const auto decode = StartDecode(engine_);
   for (int i = 0; i < 5; ++i) {
@@ -65,7 +65,7 @@ TEST_P(HandoffOf, OnlyTheTokenOfThePrefillWorkerCarriesDisaggregatedParams) {
   EXPECT_EQ(destination->disaggregated(), 0U);
 }
 
-TEST_P(HandoffOf, M166TheDecodeRequestMayComeFirst) {
+TEST_P(HandoffOf, M166_TheDecodeRequestMayComeFirst) {
   const auto prefill = StartSource(engine_);
   const auto decode = StartDecode(engine_);
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
@@ -101,7 +101,7 @@ TEST_P(HandoffOf, ManyAtOnceInBothCodecs) {
   ExpectIdle(*decode);
 }
 
-TEST_P(HandoffOf, C070WithoutBootstrapThePromptIsComputedByBoth) {
+TEST_P(HandoffOf, M211_C070_WithoutBootstrapThePromptIsComputedByBoth) {
   const auto prefill = StartPrefill(engine_);
   const auto decode = StartDecode(engine_);
   EXPECT_FALSE(CardOf("prefill")["runtime_config"].contains("disaggregated_endpoint"));
@@ -116,7 +116,7 @@ TEST_P(HandoffOf, C070WithoutBootstrapThePromptIsComputedByBoth) {
   ExpectIdle(*decode);
 }
 
-TEST_F(Handoff, M206M207CardsSayWhoDoesWhatAndWhereTheyMeet) {
+TEST_F(Handoff, M206_M207_CardsSayWhoDoesWhatAndWhereTheyMeet) {
   environment["DYN_HTTP_RPC_HOST"] = "prefill-0.example";
   const auto prefill = StartSource();
   const auto decode = StartDecode();
@@ -169,7 +169,7 @@ TEST_F(Handoff, ADecodeWorkerTakesHostNames) {
   EXPECT_EQ(destination->WhyNotWhole(3) + destination->error(), "");
 }
 
-TEST_F(Handoff, M213EveryRankHandsOver) {
+TEST_F(Handoff, M213_EveryRankHandsOver) {
   const Arguments ranks{"--data-parallel-size", "3"};
   const auto prefill = StartSource(ranks);
   const auto decode = StartDecode(ranks);
@@ -189,7 +189,7 @@ TEST_F(Handoff, M213EveryRankHandsOver) {
   }
 }
 
-TEST_F(Handoff, M199TheModelledTransferLiesBetweenPrefillAndDecode) {
+TEST_F(Handoff, M199_TheModelledTransferLiesBetweenPrefillAndDecode) {
   // 60 tokens x 1,000,000 bytes at 0.2 GB/s: 0.3 s. Wall time is only compared from below.
   const Arguments slow{"--kv-bytes-per-token", "1000000", "--kv-transfer-bandwidth", "0.2"};
   const auto prefill = StartSource(slow + kFree);
@@ -217,7 +217,7 @@ TEST_F(Handoff, WithoutBootstrapTheTransferDelaysTheEndOfThePrefillStream) {
   EXPECT_EQ(call->WhyNotWhole(1), "");
 }
 
-TEST_F(Handoff, M200ABandwidthOfZeroMeansNoDelay) {
+TEST_F(Handoff, M200_ABandwidthOfZeroMeansNoDelay) {
   const auto prefill =
       StartSource({"--kv-bytes-per-token", "1000000", "--kv-transfer-bandwidth", "0"});
   const auto decode = StartDecode();
@@ -274,7 +274,7 @@ TEST_F(Handoff, BeyondTheSessionsOfARankTheAckRefuses) {
   EXPECT_EQ(send(0, PayloadCodec::kJson), "");
 }
 
-TEST_F(Handoff, OneHandoffIdIsLiveOnceAtAWorker) {
+TEST_F(Handoff, M186_M217_OneHandoffIdIsLiveOnceAtAWorker) {
   const auto prefill = StartSource();
   const auto attempt = NewAttempt(1);
   auto twin = NewAttempt(1);
@@ -289,7 +289,7 @@ TEST_F(Handoff, OneHandoffIdIsLiveOnceAtAWorker) {
       "handoff HandoffId(" + ToText(*attempt.info.handoff_id) + ") already has a lifecycle route");
 }
 
-TEST_F(Handoff, APromptBeyondTheDecodeWorkersPoolEndsBothStreams) {
+TEST_F(Handoff, M196_APromptBeyondTheDecodeWorkersPoolEndsBothStreams) {
   const Arguments blocks{"--block-size", "16"};
   const auto prefill = StartSource(blocks);
   const auto decode = StartDecode(blocks + Arguments{"--num-gpu-blocks-override", "8"});
@@ -304,7 +304,7 @@ TEST_F(Handoff, APromptBeyondTheDecodeWorkersPoolEndsBothStreams) {
   EXPECT_EQ(WhyNotHandedOver(*prefill, *decode), "");
 }
 
-TEST_F(Handoff, M214OtherNamesOfARequestDoNotMeet) {
+TEST_F(Handoff, M214_OtherNamesOfARequestDoNotMeet) {
   const auto prefill = StartSource();
   const auto decode = StartDecode();
   const auto attempt = NewAttempt(BootstrapPort(*prefill));
@@ -318,7 +318,7 @@ TEST_F(Handoff, M214OtherNamesOfARequestDoNotMeet) {
   EXPECT_GE(prefill->CountErr(attempt.id), 1U) << "the log line names the request";
 }
 
-TEST_F(Handoff, M167OtherEnginesDoNotMeet) {
+TEST_F(Handoff, M167_OtherEnginesDoNotMeet) {
   const auto prefill = StartSource({"--engine-type", "sglang"});
   const auto decode = StartDecode();
   const auto attempt = NewAttempt(BootstrapPort(*prefill));

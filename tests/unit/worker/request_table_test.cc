@@ -5,7 +5,7 @@
 namespace understudy::worker {
 namespace {
 
-TEST(RequestTable, ALateOutputDoesNotReachTheNextRequestInTheSlot) {
+TEST(RequestTable, M253_ALateOutputDoesNotReachTheNextRequestInTheSlot) {
   RequestTable table(4);
   auto& first = table.Open("a");
   const auto old_id = RequestTable::IdOf(first);

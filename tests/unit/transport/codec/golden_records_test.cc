@@ -1,5 +1,6 @@
 // Records the real 1.3.0 mocker wrote into etcd: vectors/wire/etcd_1.3.0_*.json; and mdc_sum.json.
 #include "tests/unit/transport/codec/golden.h"
+#include "understudy/transport/event_records.h"
 #include "understudy/transport/records.h"
 
 #include <string>
@@ -102,6 +103,35 @@ TEST_P(GoldenRecords, ModelsAreWrittenToTheSameBytes) {
     ++models;
   }
   EXPECT_GE(models, 1U);
+}
+
+/// A prefill worker with a bootstrap port, a decode worker and a frontend, as etcd had them.
+TEST(GoldenDisaggRecords, M206_M207_AreWrittenToTheSameBytes) {
+  std::size_t models = 0;
+  const Json vector = Load("disagg/discovery_records.json");
+  for (const auto& [key, json] : vector.at("records").items()) {
+    const std::string value = json.dump();
+    Record again;
+    if (json.at("type") == "Endpoint") {
+      const auto instance = DecodeInstance(value);
+      ASSERT_TRUE(instance) << instance.error().message;
+      again = EncodeInstance(*instance);
+    } else if (json.at("type") == "EventChannel") {
+      const auto channel = DecodeEventChannel(value);
+      ASSERT_TRUE(channel) << channel.error().message;
+      again = EncodeEventChannel(channel->channel, channel->transport);
+    } else {
+      const EndpointName name{json.at("namespace"), json.at("component"), json.at("endpoint")};
+      const ModelCard card = CardOf(json.at("card_json"));
+      EXPECT_EQ(card.disaggregated_endpoint.has_value(), name.component == "prefill");
+      again = EncodeModel(name, json.at("instance_id"), card);
+      ++models;
+    }
+    EXPECT_EQ(again.key, key);
+    EXPECT_EQ(again.value, value);
+  }
+  EXPECT_EQ(vector.at("records").size(), 18U);
+  EXPECT_EQ(models, 2U);
 }
 
 // The cards of 1.6 differ in fields that are not hashed, except for extra_files.
