@@ -308,15 +308,6 @@ void RequestPath::Apply(engine::PassBatch& batch) {
   }
 }
 
-void RequestPath::SignalHandoffs(engine::PassBatch& batch,
-                                 std::size_t outputs_applied,
-                                 std::size_t& next) {
-  while (next < batch.handoffs.size() && batch.handoffs[next].outputs_before <= outputs_applied) {
-    options_.handoff_engine->OnSignal(std::move(batch.handoffs[next]));
-    ++next;
-  }
-}
-
 void RequestPath::ApplyOutput(const engine::Output& output, const engine::PassBatch& batch) {
   auto* stream = table_.Find(output.id);
   if (stream == nullptr) {
