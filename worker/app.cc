@@ -152,8 +152,7 @@ class App {
               metrics_->KvEventsDoubtful(event_side_ ? event_side_->relay().doubtful() : 0);
               return metrics_->Scrape(std::chrono::duration<double>(Uptime()).count()) +
                      native_->Scrape() + (event_side_ ? event_side_->EngineMetrics() : "") +
-                     (handoffs_ ? handoffs_->Scrape() : "") +
-                     (control_ ? control_->Scrape() : "");
+                     (handoffs_ ? handoffs_->Scrape() : "") + (control_ ? control_->Scrape() : "");
             },
             [this] { return Uptime(); }));
     if (!served) {  // as the reference: the worker goes on without its status server
