@@ -97,7 +97,7 @@ bool Scheduler::OutgrewPool() const {
   // Nobody else holds a block, so none will come. Dynamo 1.3.0 preempts and recomputes such a
   // request for ever, and everybody waits behind it.
   return running_count_ == 1 && reserved_ + held_sources_ == 0 && config_.policy->MayPreempt() &&
-         (!host_ || host_->aside.empty()) && !config_.strict_reference;
+         !HostHoldsBlocks() && !config_.strict_reference;
 }
 
 bool Scheduler::OpenBlockFor(std::uint32_t index) {

@@ -64,20 +64,28 @@ std::uint32_t Scheduler::WaitingCount() const {
 }
 
 /// Those aside hold blocks that keep each other from being admitted: the last one that has its own
-/// gives them back, and waits like anybody else.
-void Scheduler::ReleaseLastLoad() {
+/// gives them back, and waits like anybody else. False: there is none.
+bool Scheduler::ReleaseLastLoad() {
   std::uint32_t last = kNoIndex;
   for (std::uint32_t i = host_->aside.front(); i != kNoIndex; i = requests_[i].next) {
     last = host_->requests[i].loaded > 0 && host_->requests[i].load == 0 ? i : last;
   }
   if (last == kNoIndex) {
-    return;  // a transfer is under way
+    return false;
   }
   ReleaseBlocks(requests_[last]);
   LeaveWaiting(last);
   host_->requests[last] = {};
   waiting_.PushFront(requests_, last);
   output_->progressed = true;
+  return true;
+}
+
+/// For requests that don't run yet.
+bool Scheduler::HostHoldsBlocks() const {
+  return host_ && std::any_of(host_->requests.begin(),
+                              host_->requests.end(),
+                              [](const HostRequest& own) { return own.loaded > 0; });
 }
 
 /// It leaves the queue, whichever it is in.
@@ -95,6 +103,9 @@ void Scheduler::LeaveWaiting(std::uint32_t index) {
 /// The head may find more of its prompt in the host tier than `cost` says.
 Scheduler::HostAnswer Scheduler::AskHost(std::uint32_t index, PrefixCost& cost) {
   HostRequest& own = host_->requests[index];
+  if (own.load != 0) {
+    return HostAnswer::kAside;  // woken by another transfer
+  }
   if (own.loaded > 0) {  // it has come: what else became visible meanwhile is not used
     cost.active = own.loaded * config_.block_size;
     cost.cached = std::min(cost.active, ReusableMax(requests_[index]));

@@ -126,16 +126,18 @@ void Scheduler::FailDeadEnd() {
       reserved_ + held_sources_ + pending_.size() > 0) {
     return;
   }
-  if (host_ && !host_->aside.empty()) {
-    ReleaseLastLoad();
+  if (host_ && (ReleaseLastLoad() || host_->tier.NextEnd())) {
     return;
   }
-  if (waiting_.empty()) {
+  const std::uint32_t head = NextCandidate();
+  if (head == kNoIndex) {
     return;
   }
   // Nobody runs and the head cannot start: nothing that happens later changes that, and everybody
   // waits behind it.
-  EndWithout(waiting_.front(), engine::OutputKind::kFailed, kDeadEnd);
+  EndWithout(head,
+             engine::OutputKind::kFailed,
+             requests_[head].status == State::kPreempted ? kOutgrewPool : kDeadEnd);
 }
 
 engine::Load Scheduler::load() const {

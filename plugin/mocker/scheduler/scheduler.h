@@ -120,7 +120,8 @@ class Scheduler final : public RankScheduler {
   void CollectFence();
   void FlushStore(std::uint32_t index);
   void ForgetHost(std::uint32_t index);
-  void ReleaseLastLoad();
+  [[nodiscard]] bool HostHoldsBlocks() const;
+  bool ReleaseLastLoad();
   void FinishTransfers(Nanoseconds at, bool pass_over, CommandOutput& output);
 
   // handoff.cc

@@ -56,11 +56,11 @@ class TestRank {
   [[nodiscard]] std::size_t count() const { return outputs_.size(); }
   [[nodiscard]] bool HasWork() const { return group_.HasWork(); }
 
-  /// Whole, with what becomes visible at its end.
+  /// Whole, with what becomes visible at its end. One without progress has no end.
   const PassOutput& Pass() {
     progressed_ = group_.RunPass(now_, places_);
     now_ += outputs_[0].duration();
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    for (std::size_t i = 0; progressed_ && i < outputs_.size(); ++i) {
       CommandOutput end;
       any(i).EndPass(now_, end);
       outputs_[i].events.insert(outputs_[i].events.end(), end.events.begin(), end.events.end());
