@@ -61,8 +61,7 @@ TEST(Roles, PortsAreOnePerWorker) {
   EXPECT_EQ(Refusal("1,2", 3),
             "--bootstrap-ports must have exactly --num-workers (3) ports, got 2: [1, 2]");
   for (const char* bad : {"x", "1,", ",1", "65536", "-1", "1;2", "1 2", "0x10"}) {
-    EXPECT_NE(Refusal(bad).find("--bootstrap-ports must be a list of ports"), std::string::npos)
-        << bad;
+    EXPECT_NE(Refusal(bad).find("is not a port"), std::string::npos) << bad;
   }
 }
 
