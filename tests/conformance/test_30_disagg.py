@@ -94,7 +94,7 @@ def mixed(site, mixed_roles):
     return site, prefill, decode
 
 
-def test_c071_a_pair_hands_over(mixed, observe):
+def test_m208_m209_m210_c071_a_pair_hands_over(mixed, observe):
     site, prefill, decode = mixed
     frontend = wait_pair(site, 2)
     before = received(prefill), served(decode)
@@ -133,7 +133,7 @@ def test_c071_sglang_pair_hands_over(site):
     wait_empty(prefill, decode)
 
 
-def test_c070_without_bootstrap_the_prompt_is_computed_twice(site):
+def test_m211_c070_without_bootstrap_the_prompt_is_computed_twice(site):
     workers = [start_prefill(site, bootstrap=False), start_decode(site)]
     frontend = wait_pair(site, 2)
     many = frontend.many([load.words(30, seed=7000 + i) for i in range(16)], max_tokens=10)
@@ -183,7 +183,7 @@ def in_transfer(frontend, prefill, decode, seed):
     return reply
 
 
-def test_c071_ranks_of_both_roles(site):
+def test_m213_c071_ranks_of_both_roles(site):
     """Data-parallel size 2 on both sides: every request comes through, whatever rank it is on."""
     flags = ["--data-parallel-size", 2]
     prefill = start_prefill(site, flags=flags)
@@ -205,7 +205,7 @@ def test_c072_several_of_each_of_both_implementations(site):
 
 
 @pytest.mark.releases("r16")
-def test_frontends_of_both_releases_share_a_pair(site, mixed_roles):
+def test_m210_frontends_of_both_releases_share_a_pair(site, mixed_roles):
     prefill = start_prefill(site, impl=mixed_roles[0])
     decode = start_decode(site, impl=mixed_roles[1])
     newer = wait_pair(site, 2)
@@ -222,7 +222,7 @@ def test_frontends_of_both_releases_share_a_pair(site, mixed_roles):
     wait_empty(prefill, decode)
 
 
-def test_u36_client_leaves_during_the_transfer(site, mixed_roles):
+def test_m212_u36_client_leaves_during_the_transfer(site, mixed_roles):
     """U36: blocks of both sides come back when nobody waits for the first token any more."""
     prefill = start_prefill(site, flags=SLOW_TRANSFER, impl=mixed_roles[0])
     decode = start_decode(site, impl=mixed_roles[1])
