@@ -266,7 +266,11 @@ TEST_P(Pass16Vectors, EveryPassIsTheOriginals) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Recorded,
+std::string NameOf(const ::testing::TestParamInfo<const char*>& scenario) {
+  return scenario.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(Vllm,
                          Pass16Vectors,
                          ::testing::Values("vllm_single_partial",
                                            "vllm_single_aligned",
@@ -314,8 +318,12 @@ INSTANTIATE_TEST_SUITE_P(Recorded,
                                            "vllm_host_offload_small",
                                            "vllm_host_offload_unlimited",
                                            "vllm_dp2_barrier",
-                                           "vllm_dp2_prefill_interval",
-                                           "sglang_cancel",
+                                           "vllm_dp2_prefill_interval"),
+                         NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Sglang,
+                         Pass16Vectors,
+                         ::testing::Values("sglang_cancel",
                                            "sglang_chunked",
                                            "sglang_decode_interval",
                                            "sglang_evict",
@@ -331,15 +339,19 @@ INSTANTIATE_TEST_SUITE_P(Recorded,
                                            "sglang_prefix_reuse",
                                            "sglang_retract",
                                            "sglang_single",
-                                           "sglang_zero_output",
-                                           "trtllm_cancel",
+                                           "sglang_zero_output"),
+                         NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Trtllm,
+                         Pass16Vectors,
+                         ::testing::Values("trtllm_cancel",
                                            "trtllm_clamp",
                                            "trtllm_fully_cached",
                                            "trtllm_handoff_destination",
                                            "trtllm_max_model_len",
                                            "trtllm_no_evict",
                                            "trtllm_reject"),
-                         [](const auto& p) { return std::string(p.param); });
+                         NameOf);
 
 }  // namespace
 }  // namespace understudy::mocker
