@@ -54,7 +54,7 @@ void AddFlags(FlagSet& flags, CallFlags& f) {
   flags.Real("--watch-seconds",
              &f.watch_seconds,
              "Watch for so long; default: until Ctrl-C or the end of the requests");
-  flags.Text("--event-plane", &f.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
+  flags.Text("--event-plane", &f.event_plane, "zmq or nats ($DYN_EVENT_PLANE), as the workers were told");
   flags.Switch("--json", &f.json, "JSON lines instead of text");
   flags.Switch("--quiet", &f.quiet, "No line per token");
 }
@@ -65,7 +65,7 @@ int CallCommand(const std::vector<std::string>& arguments) {
   const auto env = ProcessEnvironment();
   CallFlags given;
   given.discovery_backend = Text(env, "DYN_DISCOVERY_BACKEND", "etcd");
-  given.event_plane = Text(env, "DYN_EVENT_PLANE", "nats");
+  given.event_plane = Text(env, "DYN_EVENT_PLANE", "zmq");
   FlagSet flags(
       "understudy call",
       "Sends requests to a Dynamo worker without a frontend, or watches the event plane.");

@@ -50,7 +50,7 @@ void AddFlags(FlagSet& flags, RelayFlags& f) {
                "--no-follow");
   flags.Group("Wires");
   flags.Text("--discovery-backend", &f.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
-  flags.Text("--event-plane", &f.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
+  flags.Text("--event-plane", &f.event_plane, "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
   flags.Text("--dynamo-release",
              &f.dynamo_release,
              "Release whose routers are spoken to; both: everything goes out in both forms",
@@ -69,7 +69,7 @@ int RelayCommand(const std::vector<std::string>& arguments) {
   const auto env = ProcessEnvironment();
   RelayFlags given;
   given.discovery_backend = Text(env, "DYN_DISCOVERY_BACKEND", "etcd");
-  given.event_plane = Text(env, "DYN_EVENT_PLANE", "nats");
+  given.event_plane = Text(env, "DYN_EVENT_PLANE", "zmq");
   FlagSet flags(
       "understudy relay",
       "Takes the KV events of a vLLM or SGLang engine to the KV-aware routers of a Dynamo "

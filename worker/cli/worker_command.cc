@@ -36,7 +36,7 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Group("Wires");
   flags.Text("--discovery-backend", &o.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
   flags.Text("--request-plane", &o.request_plane, "nats ($DYN_REQUEST_PLANE)");
-  flags.Text("--event-plane", &o.event_plane, "nats or zmq ($DYN_EVENT_PLANE)");
+  flags.Text("--event-plane", &o.event_plane, "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
   flags.Text("--zmq-kv-events-ports",
              &o.zmq_kv_events_ports,
              "Base ports, one per worker, where the engines tell of their KV caches as vLLM does: "
@@ -119,7 +119,7 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
   WorkerOptions options;
   options.discovery_backend = Text(env, "DYN_DISCOVERY_BACKEND", "etcd");
   options.request_plane = Text(env, "DYN_REQUEST_PLANE", "nats");
-  options.event_plane = Text(env, "DYN_EVENT_PLANE", "nats");
+  options.event_plane = Text(env, "DYN_EVENT_PLANE", "zmq");
   FlagSet flags(
       "understudy worker",
       "Registers in a Dynamo deployment and serves requests with a simulated LLM engine.");

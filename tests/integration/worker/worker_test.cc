@@ -75,6 +75,7 @@ std::string ReadTokens(Peer& peer, std::size_t tokens) {
 WorkerTest::WorkerTest() : ns_(FreshNamespace()) {
   environment["DYN_NAMESPACE"] = ns_;
   environment["DYN_DISCOVERY_BACKEND"] = "file";
+  environment["DYN_EVENT_PLANE"] = "nats";  // one connection shows what all publishers say
   environment["DYN_FILE_KV"] = folder_.path();
   environment["DYN_SYSTEM_PORT"] = "0";
   environment["DYN_SYSTEM_HOST"] = "127.0.0.1";
