@@ -235,6 +235,37 @@ TEST_F(Control, WhatIsWrongIsSaidAndShowsInTheExitCode) {
   EXPECT_NE(one.out().find("Example: understudy ctl drain"), std::string::npos);
 }
 
+TEST_F(Control, GarbageIsRefusedInBandAndOthersAreServed) {
+  const auto worker = Start(kFree);
+  const std::vector<std::string> bodies = {"",
+                                           "{",
+                                           "null",
+                                           "[]",
+                                           "\xff\xfe",
+                                           std::string(100, '['),
+                                           R"({"version":1})",
+                                           R"({"version":1,"op":"stats"}x)",
+                                           R"({"version":1,"op":"drain","wait":"no"})",
+                                           std::string(1000, '\x93')};
+  std::vector<CallPtr> calls;
+  for (const auto codec : {PayloadCodec::kJson, PayloadCodec::kMsgpack}) {
+    for (const auto& body : bodies) {
+      auto spec = Spec(*worker, 1, 1, codec);
+      spec.subject = ns() + "_backend.control-" + worker->Ready("instance");
+      spec.body = body;
+      calls.push_back(frontend().Send(spec));
+    }
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    ASSERT_TRUE(calls[i]->WaitFrame(Kind::kSentinel)) << i;
+    EXPECT_EQ(calls[i]->WhyNotRefusedInBand(), "") << i;
+  }
+  EXPECT_EQ(worker->Metric("understudy_control_refusals_total", "invalid"), calls.size());
+  EXPECT_EQ(ServingRecords().size(), 1U);
+  EXPECT_EQ(WhyNotServing(*worker), "");
+  EXPECT_TRUE(worker->WaitMetric("understudy_control_streams_open", 0));
+}
+
 TEST_F(Control, ADeadWorkersRecordIsNotWaitedFor) {
   const auto worker = Start(kFree);
   worker->Signal(SIGSTOP);
