@@ -54,7 +54,8 @@ void AddFlags(FlagSet& flags, CallFlags& f) {
   flags.Real("--watch-seconds",
              &f.watch_seconds,
              "Watch for so long; default: until Ctrl-C or the end of the requests");
-  flags.Text("--event-plane", &f.event_plane, "zmq or nats ($DYN_EVENT_PLANE), as the workers were told");
+  flags.Text(
+      "--event-plane", &f.event_plane, "zmq or nats ($DYN_EVENT_PLANE), as the workers were told");
   flags.Switch("--json", &f.json, "JSON lines instead of text");
   flags.Switch("--quiet", &f.quiet, "No line per token");
 }

@@ -50,7 +50,9 @@ void AddFlags(FlagSet& flags, RelayFlags& f) {
                "--no-follow");
   flags.Group("Wires");
   flags.Text("--discovery-backend", &f.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
-  flags.Text("--event-plane", &f.event_plane, "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
+  flags.Text("--event-plane",
+             &f.event_plane,
+             "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
   flags.Text("--dynamo-release",
              &f.dynamo_release,
              "Release whose routers are spoken to; both: everything goes out in both forms",

@@ -36,7 +36,9 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Group("Wires");
   flags.Text("--discovery-backend", &o.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
   flags.Text("--request-plane", &o.request_plane, "nats ($DYN_REQUEST_PLANE)");
-  flags.Text("--event-plane", &o.event_plane, "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
+  flags.Text("--event-plane",
+             &o.event_plane,
+             "zmq or nats ($DYN_EVENT_PLANE); frontends must be told the same");
   flags.Text("--zmq-kv-events-ports",
              &o.zmq_kv_events_ports,
              "Base ports, one per worker, where the engines tell of their KV caches as vLLM does: "
