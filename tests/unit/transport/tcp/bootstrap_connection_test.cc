@@ -241,11 +241,15 @@ TEST(BootstrapSlowPeer, FramesBeyondTheQueueAreRefusedAndTheOldestIsGivenUpInTim
   ASSERT_TRUE(fakes::Await(std::move(future)));
   const auto peer = listener.Accept();  // who never reads
   client.Start();
-  Status last;
-  const BootstrapMessage large = BootstrapAbort{std::string(60000, 'x')};
-  for (int i = 0; i < 1000 && last; ++i) {
-    last = client.Send(large);
-  }
+  // In one turn of the loop, so that the time for the first of them cannot pass meanwhile.
+  const Status last = client.Do([](BootstrapConnection& connection) {
+    const BootstrapMessage large = BootstrapAbort{std::string(60000, 'x')};
+    Status sent;
+    for (int i = 0; i < 1000 && sent; ++i) {
+      sent = connection.Send(large);
+    }
+    return sent;
+  });
   ASSERT_FALSE(last);
   EXPECT_EQ(last.error().code, Errc::kOverloaded);
   EXPECT_EQ(last.error().message, "no available capacity");

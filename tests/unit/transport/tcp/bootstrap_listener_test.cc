@@ -135,7 +135,7 @@ TEST_F(BootstrapListenerTest, APeerThatLeavesEarlyFreesItsPlace) {
       [](const Counts& c) { return c.cut_off_total + c.refused_total + c.dropped_total >= 2; }));
   const auto peer = rig_.Dial();
   peer->Send(Opening());
-  EXPECT_TRUE(rig_.Next());
+  EXPECT_TRUE(rig_.Comes());
 }
 
 TEST_F(BootstrapListenerTest, M143_AFullQueueIsAnsweredOverloaded) {
@@ -149,10 +149,10 @@ TEST_F(BootstrapListenerTest, M143_AFullQueueIsAnsweredOverloaded) {
   EXPECT_EQ(second->ReadToEnd(&said), Peer::End::kFin);
   EXPECT_EQ(said, Framed(BootstrapOverloaded()));
   rig_.Take();
-  EXPECT_TRUE(rig_.Next()) << "the first one waited";
+  EXPECT_TRUE(rig_.Comes()) << "the first one waited";
   const auto third = rig_.Dial();
   third->Send(Opening());
-  EXPECT_TRUE(rig_.Next());
+  EXPECT_TRUE(rig_.Comes());
 }
 
 TEST_F(BootstrapListenerTest, M144_HalfOpenPeersFillThePlacesOneRefusalAtATime) {
@@ -172,10 +172,10 @@ TEST_F(BootstrapListenerTest, M144_HalfOpenPeersFillThePlacesOneRefusalAtATime) 
   EXPECT_EQ(refused->ReadToEnd(&said), Peer::End::kFin);
   EXPECT_EQ(said, Framed(BootstrapOverloaded()));
   a->Send(Opening());
-  EXPECT_TRUE(rig_.Next()) << "the half-open ones are still welcome";
+  EXPECT_TRUE(rig_.Comes()) << "the half-open ones are still welcome";
   const auto next = rig_.Dial();
   next->Send(Opening());
-  EXPECT_TRUE(rig_.Next());
+  EXPECT_TRUE(rig_.Comes());
   EXPECT_EQ(rig_.counts().refused_total, 1U);
 }
 
@@ -278,7 +278,7 @@ TEST_F(BootstrapListenerTest, M146_WithoutDescriptorsItPausesAndGoesOn) {
     ASSERT_TRUE(rig_.WaitUntil([](const Counts& c) { return c.accept_errors_total >= 2; }));
   }
   peer.Send(Opening());
-  EXPECT_TRUE(rig_.Next());
+  EXPECT_TRUE(rig_.Comes());
 }
 
 }  // namespace

@@ -156,6 +156,11 @@ class ListenerRig {
     incoming_.pop_front();
     return first;
   }
+  /// A registered peer comes, and is closed on the loop, where it belongs.
+  bool Comes() {
+    auto incoming = Next();
+    return thread_.Do([&incoming] { return std::exchange(incoming, std::nullopt).has_value(); });
+  }
   BootstrapListenerCounts counts() {
     return thread_.Do([this] { return listener_->counts(); });
   }
