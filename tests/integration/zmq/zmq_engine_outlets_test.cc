@@ -1,6 +1,7 @@
 // The engine of this process through sockets of its own: what it says of each tier arrives at the
 // event plane as it was said. Source: events.md 1.4, 1.7; M-026 to M-028.
 #include "tests/fakes/fake_event_plane.h"
+#include "tests/fakes/server_process.h"
 #include "tests/integration/zmq/zmq_inbox.h"
 #include "understudy/base/clock.h"
 #include "understudy/transport/router_event.h"
@@ -38,7 +39,7 @@ class Outlets : public transport::ZmqTest {
       relay_->AddRank(WorkerId{7}, DpRank{0}, std::move(outputs));
       outlets_.emplace(
           thread_.loop(), context_, *relay_, EngineOutlets::Options{kBlockSize, kKvConversion16});
-      outlets_->AddRank(WorkerId{7}, DpRank{0}, {0, std::nullopt});
+      outlets_->AddRank(WorkerId{7}, DpRank{0}, {fakes::FreePort().value(), std::nullopt});
     });
   }
   ~Outlets() override {
