@@ -234,8 +234,6 @@ TEST_F(EngineArgs, WhatIsWrongIsNamedInOneLine) {
              1,
              "error: --extra-engine-args " + file +
                  ": Failed to parse MockEngineArgs JSON: trailing characters at line 1 column 20");
-  const auto prefill = Write("prefill.json", R"({"worker_type":"prefill"})");
-  ExpectExit({"--extra-engine-args", prefill}, 1, "worker_type 'prefill' is not supported");
 }
 
 }  // namespace
