@@ -157,6 +157,18 @@ void HostTier::Unpin(const std::vector<BlockHash>& blocks) {
   }
 }
 
+bool HostTier::Clear() {
+  if (!order_.empty()) {
+    Change& gone = changes_.emplace_back();
+    for (const auto& [moment, block] : order_) {
+      entries_.erase(block);
+      gone.blocks.push_back({block, {}});
+    }
+    order_.clear();
+  }
+  return entries_.empty();
+}
+
 std::optional<Nanoseconds> HostTier::EndOf(TransferId id) const {
   const auto transfer = transfers_.find(id);
   if (transfer == transfers_.end() || !transfer->second.queued) {

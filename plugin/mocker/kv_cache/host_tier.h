@@ -78,6 +78,9 @@ class HostTier {
   /// The time of the way is not given back.
   void CancelLoad(TransferId load);
 
+  /// Forgets all victims. True: nothing is left, not even on its way.
+  bool Clear();
+
   [[nodiscard]] bool IsUnderWay(TransferId id) const { return transfers_.contains(id); }
   /// None: over, or not submitted yet.
   [[nodiscard]] std::optional<Nanoseconds> EndOf(TransferId id) const;

@@ -200,7 +200,7 @@ std::vector<BlockHash> KvPool::KnownBlocks() const {
   return blocks;
 }
 
-std::uint64_t KvPool::ClearCached(bool other_tier, EventLog& log) {
+std::uint64_t KvPool::ClearCached(bool elsewhere, EventLog& log) {
   evicted_.clear();
   const std::uint64_t cleared = cached_;
   for (; cached_ > 0; --cached_) {
@@ -208,7 +208,7 @@ std::uint64_t KvPool::ClearCached(bool other_tier, EventLog& log) {
     slots_[slot] = Slot{};
     free_slots_.push_back(slot);
   }
-  if (active_ > 0 || other_tier) {
+  if (active_ > 0 || elsewhere) {
     LogRemoved(log);
   } else {
     engine::KvEvent event;

@@ -102,9 +102,9 @@ class KvPool {
   /// request are released last to first.
   void Release(LogicalBlock& block);
 
-  /// Makes all cached slots free; their number. Event: cleared when no slot is active and there is
-  /// no `other_tier` (which keeps its blocks), else removed.
-  std::uint64_t ClearCached(bool other_tier, EventLog& log);
+  /// Makes all cached slots free; their number. Event: cleared when no slot is active and no other
+  /// tier has blocks (`elsewhere`), else removed.
+  std::uint64_t ClearCached(bool elsewhere, EventLog& log);
 
   /// A slot is being read until then: whoever gets it must not write before.
   void MarkCopied(std::uint32_t slot, Nanoseconds until);

@@ -249,6 +249,14 @@ void Scheduler::CompleteTransfers(Nanoseconds at, CommandOutput& output) {
   FinishTransfers(at, /*pass_over=*/false, output);
 }
 
+void Scheduler::TellHostChanges(CommandOutput& output, bool needed) {
+  for (HostTier::Change& change : host_->tier.TakeChanges()) {
+    if (needed) {
+      pool_->Log(EventOf(std::move(change)), output.events);
+    }
+  }
+}
+
 void Scheduler::FinishTransfers(Nanoseconds at, bool pass_over, CommandOutput& output) {
   if (!host_) {
     return;
@@ -270,9 +278,7 @@ void Scheduler::FinishTransfers(Nanoseconds at, bool pass_over, CommandOutput& o
         at, [this](std::uint32_t slot, Nanoseconds until) { pool_->MarkCopied(slot, until); });
     complete();
   }
-  for (HostTier::Change& change : tier.TakeChanges()) {
-    pool_->Log(EventOf(std::move(change)), output.events);
-  }
+  TellHostChanges(output);
   for (const std::uint32_t index : arrived) {
     HostRequest& own = host_->requests[index];
     own.load = 0;

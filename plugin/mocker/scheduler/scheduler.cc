@@ -70,7 +70,12 @@ std::optional<std::uint64_t> Scheduler::ClearCache(engine::InUse in_use, Command
   if (in_use == engine::InUse::kRefuse && pool_->active() > 0) {
     return std::nullopt;
   }
-  return pool_->ClearCached(host_ != nullptr, output.events);
+  const bool host_holds = host_ && !host_->tier.Clear();
+  const std::uint64_t cleared = pool_->ClearCached(host_holds, output.events);
+  if (host_) {
+    TellHostChanges(output, pool_->active() > 0 || host_holds);
+  }
+  return cleared;
 }
 
 void Scheduler::ComputePass(const PassStart& start, PassOutput& output) {

@@ -117,6 +117,8 @@ class Scheduler final : public RankScheduler {
   [[nodiscard]] std::uint64_t PromisedBlocks() const;
   void AdmittedFromHost(std::uint32_t index, std::uint64_t reused);
   void PrepareStores();
+  /// Not `needed`: a clear has said it all.
+  void TellHostChanges(CommandOutput& output, bool needed = true);
   void CollectFence();
   void FlushStore(std::uint32_t index);
   void ForgetHost(std::uint32_t index);

@@ -115,6 +115,57 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"Sglang", EngineType::kSglang, SemanticsRelease::k13}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
+/// A rank whose prompts go to the host's memory as well.
+class CacheClearWithHost : public ::testing::Test {
+ protected:
+  /// Transfers take far longer than the passes.
+  static SchedulerConfig Config() {
+    SchedulerConfig config = SmallRank();
+    config.semantics = SemanticsOf(SemanticsRelease::k16, EngineType::kVllm);
+    config.kv_cache_bytes_per_token = 1024;
+    config.host_offload =
+        HostOffloadOptions{.num_host_blocks = 64, .latency_to_first_byte_ms = 1e6};
+    return config;
+  }
+  CacheClearWithHost() { rank_.any().Submit(MakeRequest(1, 100, 16, 2)); }
+
+  [[nodiscard]] std::size_t OnHost() {
+    return rank_.any().KnownBlocks(StorageTier::kHostPinned).size();
+  }
+  TestRank rank_{Config()};
+};
+
+TEST_F(CacheClearWithHost, BothTiersAreEmptiedWithOneEvent) {
+  while (rank_.HasWork()) {
+    rank_.Pass();
+  }
+  CommandOutput transfers;
+  while (rank_.AwaitTransfer(0, transfers)) {
+  }
+  ASSERT_GE(OnHost(), 4U);
+  CommandOutput output;
+  ASSERT_TRUE(rank_.any().ClearCache(InUse::kRefuse, output).has_value());
+  EXPECT_EQ(Words(output.events), "c0");
+  EXPECT_EQ(OnHost(), 0U);
+  EXPECT_EQ(rank_.any().CheckConsistency(), "");
+}
+
+TEST_F(CacheClearWithHost, WhatIsUnderWayComesAllTheSame) {
+  while (rank_.HasWork()) {
+    rank_.Pass();
+  }
+  ASSERT_TRUE(rank_.any().NextTransfer().has_value());
+  const std::uint64_t cached = rank_.any().blocks().cached;
+  CommandOutput output;
+  ASSERT_TRUE(rank_.any().ClearCache(InUse::kKeep, output).has_value());
+  EXPECT_EQ(Words(output.events), "r" + std::to_string(cached)) << "no clear: more is to come";
+  CommandOutput transfers;
+  while (rank_.AwaitTransfer(0, transfers)) {
+  }
+  EXPECT_GE(OnHost(), 4U);
+  EXPECT_EQ(rank_.any().CheckConsistency(), "");
+}
+
 TEST(CacheClearWithoutEvents, SaysNothing) {
   SchedulerConfig config = SmallRank();
   config.kv_events = false;
