@@ -68,9 +68,9 @@ class Relay:
         return int(found.group(1))
 
 
-def free_ports(count):
+def free_ports(count, least=13_000):
     """The first of so many free ports side by side."""
-    for first in range(13_000, 30_000, count + 7):
+    for first in range(least, 32_000 - count, 61):
         probes = []
         try:
             for port in range(first, first + count):
@@ -88,8 +88,8 @@ def free_ports(count):
 def run(context, peer, tool, engines, ranks, rate, seconds, replay, release="1.3", late=False, held=512, batch=8):
     """One load through one relay; the tool's figures and what our relay says was lost."""
     sockets = engines * ranks
-    base = free_ports(2 * sockets)
-    replay_base = base + sockets if replay else 0
+    base = free_ports(sockets)
+    replay_base = free_ports(sockets, base + sockets) if replay else 0
     relay = None
     command = [tool, "--nats", context.servers.nats_url, "--base-port", base, "--replay-base", replay_base,
                "--engines", engines, "--ranks", ranks, "--rate", rate, "--seconds", seconds,
