@@ -1,13 +1,14 @@
 // JSON -> EngineArguments: names and types, nothing about values.
-#include "plugin/mocker/config/value_text.h"
+#include "plugin/mocker/config/config_form.h"
+#include "plugin/mocker/config/json_members.h"
 #include "understudy/mocker/engine_args.h"
 #include "understudy/mocker/json_reader.h"
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <limits>
 #include <variant>
+#include <vector>
 
 namespace understudy::mocker {
 
@@ -97,74 +98,14 @@ constexpr std::array kFields = {
     Field{"has_perf_model", std::monostate{}},
 };
 
+static_assert(kFields.size() <= Members::kMembersMax);
+
 std::string UnknownField(std::string_view key) {
-  std::string text = "unknown field `" + std::string(key) + "`, expected one of ";
+  std::vector<std::string_view> names;
   for (const Field& field : kFields) {
-    text += (field.name == kFields.front().name ? "`" : ", `") + std::string(field.name) + "`";
+    names.push_back(field.name);
   }
-  return text;
-}
-
-/// Reads the members of one object, each at most once. Unknown ones are read over.
-class Members {
- public:
-  explicit Members(JsonReader& reader) : reader_(reader) {}
-
-  /// True when `key` is `name`; a second time it is an error.
-  bool Is(std::string_view key, std::size_t index, std::string_view name) {
-    if (key != name) {
-      return false;
-    }
-    if (seen_.test(index)) {
-      reader_.FailDuplicate(key);
-    }
-    seen_.set(index);
-    return true;
-  }
-  [[nodiscard]] bool seen(std::size_t index) const { return seen_.test(index); }
-
- private:
-  JsonReader& reader_;
-  std::bitset<kFields.size()> seen_;
-};
-
-/// `read` fills a value; null leaves it empty.
-template <class T, class Read>
-bool Optional(JsonReader& reader, std::optional<T>& out, Read&& read) {
-  if (reader.TakeNull()) {
-    return true;
-  }
-  return !reader.failed() && read(out.emplace());
-}
-
-bool ReadReasoningObject(JsonReader& reader, ReasoningOptions& out) {
-  constexpr std::array<std::string_view, 3> kNames = {
-      "start_thinking_token_id", "end_thinking_token_id", "thinking_ratio"};
-  Members members(reader);
-  const auto token = [&reader](std::uint32_t& id) {
-    std::uint64_t value = 0;
-    const bool read = reader.Unsigned(value, "u32", kU32Max);
-    id = static_cast<std::uint32_t>(value);
-    return read;
-  };
-  const bool read = reader.Object("struct ReasoningConfig", [&](std::string_view key) {
-    if (members.Is(key, 0, kNames[0])) {
-      return token(out.start_token);
-    }
-    if (members.Is(key, 1, kNames[1])) {
-      return token(out.end_token);
-    }
-    if (members.Is(key, 2, kNames[2])) {
-      return reader.Real(out.thinking_ratio);
-    }
-    return reader.Skip();
-  });
-  for (std::size_t i = 0; read && i < kNames.size(); ++i) {
-    if (!members.seen(i)) {
-      return reader.Fail("missing field `" + std::string(kNames[i]) + "`");
-    }
-  }
-  return read;
+  return "unknown field `" + std::string(key) + "`, expected " + OneOf(names);
 }
 
 bool ReadSglangObject(JsonReader& reader, SglangArguments& out) {
@@ -247,11 +188,12 @@ bool ReadArguments(JsonReader& reader, EngineArguments& args) {
   });
 }
 
-tl::unexpected<Error> Refuse(const JsonReader& reader) {
-  return Fail(Errc::kInvalidConfig, OneLine(reader.error()));
-}
-
 }  // namespace
+
+bool IsFlatMember(std::string_view name) {
+  return std::any_of(
+      kFields.begin(), kFields.end(), [name](const Field& field) { return field.name == name; });
+}
 
 Result<EngineArguments> ReadEngineArguments(std::string_view json) {
   JsonReader reader(json);

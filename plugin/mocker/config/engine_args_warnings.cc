@@ -2,32 +2,9 @@
 
 #include "plugin/mocker/config/value_text.h"
 
-#include <initializer_list>
-
 namespace understudy::mocker {
 
 namespace {
-
-struct Given {
-  const char* field;
-  bool given;
-};
-
-void WarnAbout(std::initializer_list<Given> fields,
-               const char* why,
-               std::vector<std::string>& warnings) {
-  std::string names;
-  int count = 0;
-  for (const auto& [field, given] : fields) {
-    if (given) {
-      names += (names.empty() ? "" : ", ") + std::string(field);
-      ++count;
-    }
-  }
-  if (count > 0) {
-    warnings.push_back(names + (count == 1 ? " has no effect: " : " have no effect: ") + why);
-  }
-}
 
 template <class T>
 bool IsSet(const Argument<T>& argument) {
@@ -44,6 +21,22 @@ bool IsSet(const Argument<std::uint64_t>& argument) {
 }
 
 }  // namespace
+
+void WarnAbout(std::initializer_list<GivenField> fields,
+               const char* why,
+               std::vector<std::string>& warnings) {
+  std::string names;
+  int count = 0;
+  for (const auto& [field, given] : fields) {
+    if (given) {
+      names += (names.empty() ? "" : ", ") + std::string(field);
+      ++count;
+    }
+  }
+  if (count > 0) {
+    warnings.push_back(names + (count == 1 ? " has no effect: " : " have no effect: ") + why);
+  }
+}
 
 std::vector<std::string> EngineArgsWarnings(const EngineArguments& arguments,
                                             EngineType engine_type) {

@@ -44,12 +44,15 @@ bool JsonReader::FailAt(const std::string& message, std::size_t position) {
   for (const PathPart& part : path_) {
     error_ += (error_.empty() || part.index ? "" : ".") + part.text;
   }
-  error_ += path_.empty() ? "" : ": ";
+  error_ += (path_.empty() ? "" : ": ") + message;
+  if (!locating_) {
+    return false;
+  }
   const std::string_view before = text_.substr(0, position);
   const auto lines = std::count(before.begin(), before.end(), '\n');
   const auto newline = before.rfind('\n');
   const auto column = newline == std::string_view::npos ? position : position - newline - 1;
-  error_ += message + " at line " + std::to_string(lines + 1) + " column " + std::to_string(column);
+  error_ += " at line " + std::to_string(lines + 1) + " column " + std::to_string(column);
   return false;
 }
 
@@ -399,6 +402,18 @@ bool JsonReader::Skip() {
   const bool read = SkipNested();
   naming_ = naming;
   return read;
+}
+
+bool JsonReader::Raw(std::string_view& out) {
+  if (!BeginValue()) {
+    return false;
+  }
+  const std::size_t start = at_;
+  if (!Skip()) {
+    return false;
+  }
+  out = text_.substr(start, at_ - start);
+  return true;
 }
 
 bool JsonReader::SkipNested() {

@@ -8,18 +8,12 @@ namespace understudy::mocker {
 
 namespace {
 
-/// The reference prints limits and value in an order that changes from run to run; ours is fixed.
 Status RangeError(const std::string& field,
                   const std::string& least,
                   const std::string& most,
                   const std::string& value) {
-  const auto entry = [](const char* name, const std::string& number) {
-    return std::string("\"") + name + "\": Number(" + number + ")";
-  };
   return Fail(Errc::kInvalidConfig,
-              kValidationPrefix + field + ": Validation error: range [{" + entry("min", least) +
-                  ", " + (most.empty() ? "" : entry("max", most) + ", ") + entry("value", value) +
-                  "}]");
+              kValidationPrefix + field + ": " + RangeText(least, most, value));
 }
 
 Status NotFinite(const std::string& field, double value) {
@@ -28,6 +22,14 @@ Status NotFinite(const std::string& field, double value) {
 }
 
 }  // namespace
+
+std::string RangeText(const std::string& least, const std::string& most, const std::string& value) {
+  const auto entry = [](const char* name, const std::string& number) {
+    return std::string("\"") + name + "\": Number(" + number + ")";
+  };
+  return "Validation error: range [{" + entry("min", least) + ", " +
+         (most.empty() ? "" : entry("max", most) + ", ") + entry("value", value) + "}]";
+}
 
 Status CombinationError(const std::string& text) {
   return Fail(Errc::kInvalidConfig, std::string(kValidationPrefix) + "__all__: " + text);

@@ -11,6 +11,12 @@ namespace understudy::mocker {
 /// What the reference puts before the text of a check that failed.
 inline constexpr const char* kValidationPrefix = "Failed to validate MockEngineArgs: ";
 
+/// How the reference says that a value is out of its range. It prints limits and value in an order
+/// that changes from run to run; ours is fixed. `most` empty = no upper limit.
+[[nodiscard]] std::string RangeText(const std::string& least,
+                                    const std::string& most,
+                                    const std::string& value);
+
 /// A check of several values together.
 [[nodiscard]] Status CombinationError(const std::string& text);
 

@@ -64,6 +64,13 @@ tl::unexpected<Error> BadOption(const char* option, const Error& error) {
   return Fail(Errc::kInvalidConfig, std::string(option) + ": " + error.message);
 }
 
+std::unique_ptr<PerfModel> BuiltIn(const MockerOptions& options) {
+  if (options.fixed_times) {
+    return std::make_unique<FixedModel>(*options.fixed_times);
+  }
+  return std::make_unique<PolynomialModel>();
+}
+
 Result<LoadedPerfModel> LoadProfile(const MockerOptions& options) {
   constexpr const char* kOption = "planner_profile_data";
   const std::string& path = options.planner_profile_data;
@@ -78,7 +85,8 @@ Result<LoadedPerfModel> LoadProfile(const MockerOptions& options) {
     loaded.model = std::move(*model);
     return loaded;
   }
-  if (is_folder || !options.strict_reference) {
+  const bool falls_back = options.strict_reference && options.semantics == SemanticsRelease::k13;
+  if (is_folder || !falls_back) {
     return BadOption(kOption, model.error());
   }
   loaded.model = std::make_unique<PolynomialModel>();
@@ -92,7 +100,7 @@ Result<LoadedPerfModel> LoadProfile(const MockerOptions& options) {
 Result<LoadedPerfModel> LoadPerfModel(const MockerOptions& options) {
   LoadedPerfModel loaded;
   if (options.latency_model.empty() && options.planner_profile_data.empty()) {
-    loaded.model = std::make_unique<PolynomialModel>();
+    loaded.model = BuiltIn(options);
     return loaded;
   }
   if (options.latency_model.empty()) {

@@ -1,13 +1,11 @@
 // Every row of engine_args_validation.json: what dynamo-mocker 1.3.0 answered to 62 sets of engine
 // arguments.
 #include "tests/unit/plugin/golden_case.h"
+#include "tests/unit/plugin/validation_text.h"
 #include "understudy/mocker/engine_args.h"
 
-#include <algorithm>
 #include <map>
-#include <regex>
 #include <string>
-#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -58,25 +56,6 @@ std::string SpacedText(const nlohmann::json& row) {
 std::string WithoutBindingPrefix(const std::string& error) {
   const std::string prefix = "Failed to parse MockEngineArgs JSON: ";
   return error.starts_with(prefix) ? error.substr(prefix.size()) : error;
-}
-
-/// The reference writes the entries of a range in an order that changes from run to run.
-std::string WithSortedRange(const std::string& text) {
-  static const std::regex kRange(R"re(range \[\{(.*)\}\])re");
-  std::smatch match;
-  if (!std::regex_search(text, match, kRange)) {
-    return text;
-  }
-  static const std::regex kEntry(R"re("\w+": Number\([^)]*\))re");
-  const std::string inner = match[1];
-  std::vector<std::string> entries(std::sregex_token_iterator(inner.begin(), inner.end(), kEntry),
-                                   {});
-  std::sort(entries.begin(), entries.end());
-  std::string out = match.prefix().str() + "range";
-  for (const std::string& entry : entries) {
-    out += " " + entry;
-  }
-  return out;
 }
 
 void ExpectEqual(const EngineArgs& args, const nlohmann::json& row) {

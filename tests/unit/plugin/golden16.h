@@ -22,7 +22,6 @@ class Golden16Worker {
 
  private:
   std::unique_ptr<EngineSetup> setup_;
-  std::unique_ptr<PerfModel> fixed_;
   std::unique_ptr<RankGroup> group_;
 };
 

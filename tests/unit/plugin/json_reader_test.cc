@@ -117,6 +117,23 @@ TEST(JsonReader, NamesThePlaceOfAValue) {
             R"(invalid type: string "x", expected u64 at line 1 column 19)");
 }
 
+TEST(JsonReader, LeavesThePositionOutWhenAsked) {
+  JsonReader reader("{\n\"a\": \"x\"}", JsonReader::Paths::kNamed, JsonReader::Positions::kOmitted);
+  double value = 0.0;
+  EXPECT_FALSE(reader.Object("a thing", [&](std::string_view) { return reader.Real(value); }));
+  EXPECT_EQ(reader.error(), "a: invalid type: string \"x\", expected f64");
+}
+
+TEST(JsonReader, GivesAValueAsItStands) {
+  JsonReader reader(R"( {"a": [1, {"b": "]"}] , "c":2})");
+  std::string_view raw;
+  EXPECT_TRUE(reader.Object("a thing", [&](std::string_view key) {
+    return key == "a" ? reader.Raw(raw) : reader.Skip();
+  }));
+  EXPECT_TRUE(reader.End());
+  EXPECT_EQ(raw, R"([1, {"b": "]"}])");
+}
+
 TEST(JsonReader, IsAtItsEndAfterTheFirstError) {
   JsonReader reader("[1, 2]");
   bool flag = false;

@@ -23,9 +23,13 @@ class JsonReader {
 
   /// Whether error() begins with the place inside the value: `sglang.page_size: ...`.
   enum class Paths : std::uint8_t { kNamed, kOmitted };
+  /// Whether error() ends with the place in the text: `... at line 1 column 5`.
+  enum class Positions : std::uint8_t { kNamed, kOmitted };
 
-  explicit JsonReader(std::string_view text, Paths paths = Paths::kNamed)
-      : text_(text), naming_(paths == Paths::kNamed) {}
+  explicit JsonReader(std::string_view text,
+                      Paths paths = Paths::kNamed,
+                      Positions positions = Positions::kNamed)
+      : text_(text), naming_(paths == Paths::kNamed), locating_(positions == Positions::kNamed) {}
 
   // `expected` ends the message about a value of another type: "expected usize".
 
@@ -46,6 +50,8 @@ class JsonReader {
   [[nodiscard]] bool Array(std::string_view expected, const std::function<bool()>& element);
   /// Any value.
   [[nodiscard]] bool Skip();
+  /// Any value, as it stands in the text.
+  [[nodiscard]] bool Raw(std::string_view& out);
   /// True when only white space is left.
   [[nodiscard]] bool End();
 
@@ -56,7 +62,7 @@ class JsonReader {
   bool FailDuplicate(std::string_view key);
 
   [[nodiscard]] bool failed() const { return !error_.empty(); }
-  /// One line, `... at line L column C`; empty while nothing went wrong.
+  /// One line; empty while nothing went wrong.
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
@@ -89,7 +95,8 @@ class JsonReader {
   bool NextElement(char close, bool first, const char* what, bool& more);
 
   std::string_view text_;
-  bool naming_;  ///< keep path_
+  bool naming_;    ///< keep path_
+  bool locating_;  ///< say where in the text
   std::size_t at_ = 0;
   bool colon_due_ = false;
   std::size_t depth_ = 0;
