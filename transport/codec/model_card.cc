@@ -26,8 +26,12 @@ void WriteRuntimeConfig(JsonWriter& json, const ModelCard& card) {
   json.BeginObject();
   json.Key("context_length").Number(card.context_length);
   json.Key("total_kv_blocks").Number(card.total_kv_blocks);
-  json.Key("max_num_seqs").Number(card.max_num_seqs);
-  json.Key("max_num_batched_tokens").Number(card.max_num_batched_tokens);
+  if (card.max_num_seqs != 0) {
+    json.Key("max_num_seqs").Number(card.max_num_seqs);
+  }
+  if (card.max_num_batched_tokens != 0) {
+    json.Key("max_num_batched_tokens").Number(card.max_num_batched_tokens);
+  }
   json.Key("tool_call_parser").Null().Key("reasoning_parser").Null();
   json.Key("structural_tag_mode").Text("off").Key("structural_tag_scope").Text("auto");
   json.Key("structural_tag_schema").Text("auto");

@@ -34,7 +34,8 @@ void AddWorkloadFlags(FlagSet& flags, ReplayFlags& f) {
   flags.Real("--request-rate", &f.request_rate, "Requests per second, instead of an interval");
   flags.Text("--arrival-process",
              &f.arrival_process,
-             "Distances between arrivals: all equal, or random with that mean",
+             "Distances between arrivals: all equal (default), or random with that mean (default "
+             "of --request-rate in 1.6)",
              {"constant", "poisson"});
   flags.Integer("--turns-per-session", &f.turns_per_session, "Turns of a conversation");
   flags.Real("--inter-turn-delay-ms",
@@ -95,7 +96,15 @@ void AddOutputFlags(FlagSet& flags, ReplayFlags& f) {
 }
 
 void AddArgumentFlags(FlagSet& flags, ReplayFlags& f, ReplayEngineFlags& engine) {
-  flags.Group("Engine arguments (a JSON object, or a file with one; keys as in MockEngineArgs)");
+  flags.Group("Engine arguments (a JSON object, or a file with one)");
+  flags.Text("--dynamo-release",
+             &f.dynamo_release,
+             "Release whose engine is simulated and whose report is given; 1.6 takes nested "
+             "arguments, 1.3 flat ones",
+             {"1.3", "1.6"});
+  flags.Integer("--data-parallel-size",
+                &engine.engine.data_parallel_size,
+                "Ranks of a worker, each with its own cache; several with 1.6 only");
   flags.Text("--extra-engine-args",
              &engine.engine.extra_engine_args,
              "Replaces the flags about the engine below, of all workers");
@@ -162,9 +171,15 @@ int ReplayCommand(const std::vector<std::string>& arguments) {
   if (const auto outcome = flags.Parse(arguments); !outcome.proceed) {
     return outcome.exit_code;
   }
+  if (const auto spellings = CheckSpellings(arguments); !spellings) {
+    return Complain(spellings.error(), kExitUsage);
+  }
   auto plan = MakeReplayPlan(given);
   if (!plan) {
     return Complain(plan.error(), kExitUsage);
+  }
+  if (given.dynamo_release == "1.6") {
+    engine.release.semantics = mocker::SemanticsRelease::k16;
   }
   std::vector<std::string> warnings;
   if (const auto set = SetReplayEngines(engine, *plan, warnings); !set) {

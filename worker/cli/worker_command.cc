@@ -11,6 +11,8 @@
 namespace understudy::worker {
 namespace {
 
+constexpr int kExitUsage = 2;
+
 void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Group("Model and place");
   flags.Text("--model-path",
@@ -30,9 +32,11 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
                 "Workers in this process: one lease, one pair of connections for all");
   flags.Real(
       "--stagger-delay", &o.stagger_delay_s, "Accepted for compatibility; workers start together");
-  flags.Text("--extra-engine-args",
-             &o.engine.extra_engine_args,
-             "JSON file that replaces the flags about the engine; keys as in MockEngineArgs 1.3.0");
+  flags.Text(
+      "--extra-engine-args",
+      &o.engine.extra_engine_args,
+      "JSON file that replaces the flags about the engine: nested with the engine of 1.6, flat "
+      "with that of 1.3");
   flags.Group("Wires");
   flags.Text("--discovery-backend", &o.discovery_backend, "etcd or file ($DYN_DISCOVERY_BACKEND)");
   flags.Text("--request-plane", &o.request_plane, "nats ($DYN_REQUEST_PLANE)");
@@ -67,6 +71,9 @@ void AddProcessFlags(FlagSet& flags, WorkerOptions& o) {
              &o.on_lease_loss,
              "restore: register again under the same ids; exit: drain and exit with 3",
              {"restore", "exit"});
+}
+
+void AddLimitFlags(FlagSet& flags, WorkerOptions& o) {
   flags.Group("Limits");
   flags.Integer("--prompt-tokens-max", &o.prompt_tokens_max, "Tokens of a prompt");
   flags.Integer("--body-bytes-max", &o.body_bytes_max, "Bytes of a request body");
@@ -92,10 +99,6 @@ void AddOwnEngineFlags(FlagSet& flags, WorkerOptions& o) {
              &o.engine_semantics,
              "Release whose engine is simulated",
              {"1.3", "1.6"});
-  flags.Integer("--max-model-len",
-                &o.max_model_len,
-                "Tokens of prompt and output together; longer prompts are rejected, outputs end "
-                "there; no limit when not given");
   flags.Switch("--strict-reference",
                &o.strict_reference,
                "Behave like the reference worker where we differ on purpose");
@@ -126,6 +129,7 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
       "understudy worker",
       "Registers in a Dynamo deployment and serves requests with a simulated LLM engine.");
   AddProcessFlags(flags, options);
+  AddLimitFlags(flags, options);
   AddEngineFlags(flags, options.engine);
   AddOwnEngineFlags(flags, options);
   AddTransferFlags(flags, options.engine);
@@ -142,6 +146,10 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
       "exit.");
   if (const auto outcome = flags.Parse(arguments); !outcome.proceed) {
     return outcome.exit_code;
+  }
+  if (const auto spellings = CheckSpellings(arguments); !spellings) {
+    std::fprintf(stderr, "understudy worker: error: %s\n", spellings.error().message.c_str());
+    return kExitUsage;
   }
   ConfigureLog(Text(env, "DYN_LOG", "info"), Flag(env, "DYN_LOGGING_JSONL", false));
   auto config = MakeWorkerConfig(std::move(options), env);

@@ -23,12 +23,6 @@ Result<std::unique_ptr<engine::Engine>> OpenEngine(const WorkerConfig& config, c
   options.kv_event_tokens = !config.engine_ports.empty();
   options.seed = config.seed;
   options.strict_reference = o.strict_reference;
-  if (o.engine_semantics == "1.6") {
-    options.semantics = mocker::SemanticsRelease::k16;
-  }
-  if (o.max_model_len) {
-    options.max_model_len = static_cast<std::uint64_t>(*o.max_model_len);
-  }
   options.waiting_requests_max = static_cast<std::uint32_t>(o.waiting_requests_max);
   options.thread_count = static_cast<std::uint32_t>(o.engine_threads);
   std::vector<std::string> warnings;

@@ -52,21 +52,21 @@ Status CheckReal(const char* flag, double value) {
   return {};
 }
 
+EngineRelease ReleaseOf(const WorkerOptions& o) {
+  EngineRelease release;
+  if (o.engine_semantics == "1.6") {
+    release.semantics = mocker::SemanticsRelease::k16;
+  }
+  return release;
+}
+
 /// What the reference has and this version has not.
-Status CheckBuilt(const WorkerOptions& o, const mocker::EngineArgs& args) {
+Status CheckBuilt(const WorkerOptions& o) {
   const auto refuse = [](const char* flag, const std::string& value, const char* allowed) {
     return Fail(Errc::kInvalidConfig,
                 std::string(flag) + " '" + value +
                     "' is not supported by this version (allowed: " + allowed + ")");
   };
-  if (o.max_model_len && *o.max_model_len < 1) {
-    return Fail(Errc::kInvalidConfig,
-                "--max-model-len must be at least 1, got " + std::to_string(*o.max_model_len));
-  }
-  if (o.max_model_len && args.engine.engine_type == mocker::EngineType::kSglang &&
-      o.engine_semantics != "1.6") {
-    return refuse("--max-model-len with --engine-type", "sglang", "vllm, trtllm");
-  }
   if (o.request_plane != "nats") {
     return refuse("--request-plane", o.request_plane, "nats");
   }
@@ -128,8 +128,9 @@ Result<WorkerConfig> MakeWorkerConfig(WorkerOptions options, const Environment& 
   if (options.stagger_delay_s != -1) {
     UNDERSTUDY_TRY_STATUS(CheckReal("--stagger-delay (or -1)", options.stagger_delay_s));
   }
-  UNDERSTUDY_TRY(config.args, LoadEngineArgs(options.engine, options.model_path));
-  UNDERSTUDY_TRY_STATUS(CheckBuilt(options, config.args));
+  UNDERSTUDY_TRY(config.args,
+                 LoadEngineArgs(options.engine, ReleaseOf(options), options.model_path));
+  UNDERSTUDY_TRY_STATUS(CheckBuilt(options));
   config.limits.prompt_tokens_max = static_cast<std::size_t>(options.prompt_tokens_max);
   config.limits.body_bytes_max = static_cast<std::size_t>(options.body_bytes_max);
   config.limits.nesting_max = static_cast<std::size_t>(options.nesting_max);

@@ -5,7 +5,7 @@
 #include "understudy/base/result.h"
 #include "understudy/transport/codec.h"
 #include "understudy/transport/records.h"
-#include "worker/config/engine_flags.h"
+#include "worker/config/engine_input.h"
 #include "worker/config/engine_ports.h"
 #include "worker/config/environment.h"
 #include "worker/config/roles.h"
@@ -34,8 +34,7 @@ struct WorkerOptions {
   bool forward_pass_metrics = true, durable_kv_events = false;
   std::int64_t kv_batching_window_ms = 0, kv_batching_blocks = 128;
   std::optional<std::int64_t> seed;
-  std::string engine_semantics = "1.3";
-  std::optional<std::int64_t> max_model_len;
+  std::optional<std::string> engine_semantics;  ///< 1.3 or 1.6; none = 1.3
   bool strict_reference = false;
   std::string on_lease_loss = "restore";
   std::int64_t engine_threads = 0;

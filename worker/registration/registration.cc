@@ -72,16 +72,18 @@ Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
         options.model_name.value_or("dynamo");  // as the reference names a worker without a model
     card.slug = transport::Slugify(card.display_name);
   }
-  // What the reference's card says of an engine without these limits.
+  // What the card of 1.3 says of an engine without these limits; that of 1.6 says nothing.
   constexpr std::uint64_t kUnlimitedSeqs = 256;
   constexpr std::uint64_t kUnlimitedTokens = 8192;
   const auto& engine = config.args.engine;
   card.kv_cache_block_size = engine.block_size;
   card.total_kv_blocks = engine.num_gpu_blocks;
-  card.context_length = static_cast<std::uint32_t>(config.options.max_model_len.value_or(0));
+  card.context_length = static_cast<std::uint32_t>(engine.max_model_len.value_or(0));
   DeclareRole(card, engine.worker_type);
-  card.max_num_seqs = engine.max_num_seqs.value_or(kUnlimitedSeqs);
-  card.max_num_batched_tokens = engine.max_num_batched_tokens.value_or(kUnlimitedTokens);
+  const bool tells_defaults = engine.semantics == mocker::SemanticsRelease::k13;
+  card.max_num_seqs = engine.max_num_seqs.value_or(tells_defaults ? kUnlimitedSeqs : 0);
+  card.max_num_batched_tokens =
+      engine.max_num_batched_tokens.value_or(tells_defaults ? kUnlimitedTokens : 0);
   card.data_parallel_size = config.dp_size;
   card.stable_routing_id = config.stable_routing_id;
   return card;

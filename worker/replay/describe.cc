@@ -100,6 +100,7 @@ std::string TimingText(const mocker::MockerOptions& e) {
 void AddEngine(const std::string& prefix, const mocker::MockerOptions& e, Rows& rows) {
   rows.emplace_back(prefix + "engine",
                     std::string(NameOf(e.engine_type)) +
+                        (e.semantics == mocker::SemanticsRelease::k16 ? " of 1.6" : "") +
                         (e.strict_reference ? ", strictly as the reference" : ""));
   rows.emplace_back(prefix + "KV cache",
                     Grouped(e.num_gpu_blocks) + " blocks of " +

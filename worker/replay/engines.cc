@@ -4,6 +4,7 @@
 #include "worker/config/text_file.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace understudy::worker {
 namespace {
@@ -11,46 +12,29 @@ namespace {
 constexpr std::size_t kEngineArgsBytesMax = 1U << 20;
 constexpr std::uint64_t kGpusMax = 1U << 20;
 
-using Arguments = mocker::EngineArguments;
-
 /// Arguments and the option whose JSON they are; empty = the flags.
 struct Source {
   std::string option;
-  Arguments arguments;
+  EngineInput input;
 };
 
-Result<Source> FromJson(const std::string& option, const std::string& text) {
+Result<Source> FromJson(const std::string& option,
+                        const std::string& text,
+                        const EngineRelease& release) {
   UNDERSTUDY_TRY(const auto json, JsonOrFile(option, text));
-  auto arguments = mocker::ReadEngineArguments(json);
-  if (!arguments) {
-    return FailWith(option, arguments.error());
+  auto input = EngineInput::OfJson(json, release);
+  if (!input) {
+    return FailWith(option, input.error());
   }
-  return Source{option, std::move(*arguments)};
+  return Source{option, std::move(*input)};
 }
 
-Result<Source> FromFlags(const EngineFlags& flags) {
-  if (flags.extra_engine_args) {
-    return FromJson("--extra-engine-args", *flags.extra_engine_args);
+Result<Source> FromFlags(const ReplayEngineFlags& flags) {
+  if (flags.engine.extra_engine_args) {
+    return FromJson("--extra-engine-args", *flags.engine.extra_engine_args, flags.release);
   }
-  UNDERSTUDY_TRY(auto arguments, ArgumentsOf(flags, std::nullopt));
-  return Source{"", std::move(arguments)};
-}
-
-void SetWorkerType(const char* type, Arguments& arguments) {
-  if (!arguments.worker_type.given && !arguments.is_prefill.given && !arguments.is_decode.given) {
-    arguments.worker_type = std::string(type);
-  }
-}
-
-Status CheckModel(const Source& source, const mocker::EngineArgs& args) {
-  if (args.aic.backend && args.engine.latency_model.empty()) {
-    return Fail(Errc::kInvalidConfig,
-                (source.option.empty() ? "--aic-perf-model" : source.option + ": aic_backend") +
-                    " '" + *args.aic.backend +
-                    "': there is no AIC performance model here; give --latency-model, or leave it "
-                    "out");
-  }
-  return {};
+  UNDERSTUDY_TRY(auto input, EngineInput::OfFlags(flags.engine, flags.release, std::nullopt));
+  return Source{"", std::move(input)};
 }
 
 Result<mocker::EngineArgs> Checked(const Source& source,
@@ -58,15 +42,18 @@ Result<mocker::EngineArgs> Checked(const Source& source,
                                    const ReplayPlan& plan,
                                    std::vector<std::string>& warnings) {
   const std::string prefix = source.option.empty() ? "" : source.option + ": ";
-  auto args = source.option.empty() ? ValidateFlagArgs(source.arguments)
-                                    : mocker::ValidateEngineArgs(source.arguments);
+  auto args = source.input.Check();
   if (!args) {
     return Fail(args.error().code, prefix + args.error().message);
   }
-  args->engine.latency_model = flags.engine.latency_model.value_or("");
+  const bool flat = flags.release.semantics == mocker::SemanticsRelease::k13;
+  args->engine.latency_model = flags.engine.latency_model.value_or(args->engine.latency_model);
   args->engine.strict_reference = flags.strict_reference;
   args->engine.seed = plan.options.seed;
-  UNDERSTUDY_TRY_STATUS(CheckModel(source, *args));
+  UNDERSTUDY_TRY_STATUS(CheckPerfModel(*args,
+                                       source.option.empty() ? "--aic-perf-model"
+                                       : flat                ? prefix + "aic_backend"
+                                                             : prefix + "engine.timing_model"));
   if (!args->response_replay_trace_path.empty()) {
     args->warnings.emplace_back(
         "response_replay_trace_path has no effect in a replay: a trace's output_token_ids are "
@@ -85,25 +72,32 @@ std::uint32_t Gpus(const mocker::EngineArgs& args) {
   return static_cast<std::uint32_t>(std::min(mocker::GpusPerWorker(args.aic), kGpusMax));
 }
 
+/// Of prefill and decode workers.
+Result<std::pair<Source, Source>> PoolSources(const ReplayEngineFlags& flags,
+                                              const ReplayPlan& plan) {
+  if (!plan.prefill_engine_args) {
+    UNDERSTUDY_TRY(auto both, FromFlags(flags));
+    return std::pair(both, both);
+  }
+  if (flags.engine.extra_engine_args) {
+    return Fail(Errc::kInvalidConfig,
+                "--extra-engine-args cannot be combined with --prefill-engine-args and "
+                "--decode-engine-args");
+  }
+  UNDERSTUDY_TRY(auto prefill,
+                 FromJson("--prefill-engine-args", *plan.prefill_engine_args, flags.release));
+  UNDERSTUDY_TRY(auto decode,
+                 FromJson("--decode-engine-args", *plan.decode_engine_args, flags.release));
+  return std::pair(std::move(prefill), std::move(decode));
+}
+
 Status SetPools(const ReplayEngineFlags& flags,
                 ReplayPlan& plan,
                 std::vector<std::string>& warnings) {
-  Source prefill;
-  Source decode;
-  if (plan.prefill_engine_args) {
-    if (flags.engine.extra_engine_args) {
-      return Fail(Errc::kInvalidConfig,
-                  "--extra-engine-args cannot be combined with --prefill-engine-args and "
-                  "--decode-engine-args");
-    }
-    UNDERSTUDY_TRY(prefill, FromJson("--prefill-engine-args", *plan.prefill_engine_args));
-    UNDERSTUDY_TRY(decode, FromJson("--decode-engine-args", *plan.decode_engine_args));
-  } else {
-    UNDERSTUDY_TRY(prefill, FromFlags(flags.engine));
-    decode = prefill;
-  }
-  SetWorkerType("prefill", prefill.arguments);
-  SetWorkerType("decode", decode.arguments);
+  UNDERSTUDY_TRY(auto sources, PoolSources(flags, plan));
+  auto& [prefill, decode] = sources;
+  prefill.input.SetWorkerType(mocker::WorkerType::kPrefill);
+  decode.input.SetWorkerType(mocker::WorkerType::kDecode);
   UNDERSTUDY_TRY(const auto prefill_args, Checked(prefill, flags, plan, warnings));
   UNDERSTUDY_TRY(const auto decode_args, Checked(decode, flags, plan, warnings));
   auto& o = plan.options;
@@ -119,7 +113,7 @@ Status SetPools(const ReplayEngineFlags& flags,
 Status SetAggregated(const ReplayEngineFlags& flags,
                      ReplayPlan& plan,
                      std::vector<std::string>& warnings) {
-  UNDERSTUDY_TRY(const auto source, FromFlags(flags.engine));
+  UNDERSTUDY_TRY(const auto source, FromFlags(flags));
   UNDERSTUDY_TRY(const auto args, Checked(source, flags, plan, warnings));
   auto& o = plan.options;
   o.engine = args.engine;

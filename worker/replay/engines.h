@@ -2,7 +2,7 @@
 #pragma once
 
 #include "understudy/base/result.h"
-#include "worker/config/engine_flags.h"
+#include "worker/config/engine_input.h"
 #include "worker/replay/options.h"
 
 #include <string>
@@ -13,6 +13,7 @@ namespace understudy::worker {
 /// What the flags say about every engine of the run.
 struct ReplayEngineFlags {
   EngineFlags engine;  ///< extra_engine_args: JSON, or a file with it; replaces the other flags
+  EngineRelease release{.semantics = mocker::SemanticsRelease::k13, .flag = "--dynamo-release"};
   bool strict_reference = false;
 };
 

@@ -80,7 +80,7 @@ std::string SyntheticGiven(const ReplayFlags& f) {
       {"--output-tokens", f.output_tokens.has_value()},
       {"--arrival-interval-ms", f.arrival_interval_ms.has_value()},
       {"--request-rate", f.request_rate.has_value()},
-      {"--arrival-process", f.arrival_process != "constant"},
+      {"--arrival-process", f.arrival_process.has_value()},
       {"--turns-per-session", f.turns_per_session != 1},
       {"--inter-turn-delay-ms", f.inter_turn_delay_ms != 0},
       {"--shared-prefix-ratio", f.shared_prefix_ratio != 0},
@@ -147,6 +147,14 @@ Status TakeSynthetic(const ReplayFlags& f, mocker::SyntheticOptions& s) {
   if (f.arrival_interval_ms && f.request_rate) {
     return Wrong("give either --arrival-interval-ms or --request-rate, not both");
   }
+  const bool is16 = f.dynamo_release == "1.6";
+  const int arrivals =
+      (f.replay_concurrency ? 1 : 0) + (f.request_rate ? 1 : 0) + (f.arrival_interval_ms ? 1 : 0);
+  if (is16 && arrivals != 1) {
+    return Wrong(
+        "synthetic replay requires exactly one of replay_concurrency, request_rate, or "
+        "arrival_interval_ms (--replay-concurrency, --request-rate, --arrival-interval-ms)");
+  }
   UNDERSTUDY_TRY_STATUS(
       CheckReal("--arrival-interval-ms", f.arrival_interval_ms, mocker::kReplayTimeMaxMs, true));
   UNDERSTUDY_TRY_STATUS(CheckReal("--request-rate", f.request_rate, kRatioMax, false));
@@ -160,7 +168,9 @@ Status TakeSynthetic(const ReplayFlags& f, mocker::SyntheticOptions& s) {
   }
   s.arrival_interval_ms = f.request_rate ? kMsPerSecond / *f.request_rate
                                          : f.arrival_interval_ms.value_or(s.arrival_interval_ms);
-  s.poisson_arrivals = f.arrival_process == "poisson";
+  s.poisson_arrivals =
+      f.arrival_process ? *f.arrival_process == "poisson" : is16 && f.request_rate.has_value();
+  s.names_sessions = is16 && (f.shared_prefix_ratio > 0 || f.num_prefix_groups > 0);
   s.inter_turn_delay_ms = f.inter_turn_delay_ms;
   s.shared_prefix_ratio = f.shared_prefix_ratio;
   s.num_prefix_groups = static_cast<std::uint64_t>(f.num_prefix_groups);

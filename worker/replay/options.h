@@ -18,10 +18,12 @@ struct ReplayFlags {
   std::string trace_format = "mooncake";
   double arrival_speedup_ratio = 1.0;
 
+  std::string dynamo_release = "1.3";
+
   bool synthetic = false;
   std::optional<std::int64_t> request_count, input_tokens, output_tokens;
   std::optional<double> arrival_interval_ms, request_rate;
-  std::string arrival_process = "constant";
+  std::optional<std::string> arrival_process;  ///< none = constant, but 1.6's for a rate: poisson
   std::int64_t turns_per_session = 1;
   double inter_turn_delay_ms = 0.0;
   double shared_prefix_ratio = 0.0;

@@ -57,6 +57,15 @@ ordered_json ReferenceKeys(const mocker::ReplayReport& r) {
   PutDistribution(json, "itl_ms", r.itl);
   PutDistribution(json, "e2e_latency_ms", r.e2e_latency);
   PutDistribution(json, "output_token_throughput_per_user", r.output_token_throughput_per_user);
+  if (r.release == mocker::SemanticsRelease::k16) {
+    json["kv_eviction_policy"] = "lru";
+    json["committed_prefill_tokens"] = r.committed_prefill_tokens;
+    json["num_ttft_samples"] = r.ttft.count;
+    json["num_tpot_samples"] = r.tpot.count;
+    json["num_e2e_latency_samples"] = r.e2e_latency.count;
+    json["power_w"] = nullptr;  // no performance model here knows energy
+    json["power_coverage"] = nullptr;
+  }
   return json;
 }
 

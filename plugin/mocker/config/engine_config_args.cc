@@ -4,6 +4,7 @@
 #include "plugin/mocker/config/engine_args_warnings.h"
 #include "plugin/mocker/config/ranges.h"
 #include "plugin/mocker/config/timing_config.h"
+#include "plugin/mocker/perf_model/fixed_model.h"
 #include "understudy/mocker/engine_config.h"
 
 #include <chrono>
@@ -103,7 +104,7 @@ void SetRank(const RankConfig& rank, MockerOptions& out) {
 
 Status SetTiming(const TimingConfig& timing, EngineArgs& out) {
   if (timing.type == TimingType::kFixed) {
-    out.engine.fixed_times = timing.fixed;
+    out.engine.latency_model = FixedModel::TextOf(timing.fixed.prefill_ms, timing.fixed.decode_ms);
   } else if (IsAis(timing)) {
     out.aic.backend = timing.provider;
   } else if (timing.type == TimingType::kExternal) {

@@ -1,5 +1,6 @@
 #include "plugin/mocker/perf_model/load.h"
 
+#include "plugin/mocker/perf_model/fixed_model.h"
 #include "plugin/mocker/perf_model/interpolated_model.h"
 #include "plugin/mocker/perf_model/latency_plugin.h"
 #include "plugin/mocker/perf_model/latency_table.h"
@@ -21,6 +22,9 @@ constexpr std::string_view kPluginEnd = ".so";
 constexpr std::string_view kPluginWithConfig = ".so:";
 
 Model LoadLatencyModel(const std::string& text) {
+  if (text.starts_with(FixedModel::kPrefix)) {
+    return FixedModel::Parse(text);
+  }
   if (const std::size_t end = text.find(kPluginWithConfig); end != std::string::npos) {
     return LoadLatencyPlugin(text.substr(0, end + kPluginEnd.size()),
                              std::string_view(text).substr(end + kPluginWithConfig.size()));
@@ -32,7 +36,9 @@ Model LoadLatencyModel(const std::string& text) {
     return LatencyTable::Load(text);
   }
   return Fail(Errc::kInvalidConfig,
-              text + ": expected a table (.json, .npz) or a plugin (.so, .so:CONFIG)");
+              text +
+                  ": expected a table (.json, .npz), a plugin (.so, .so:CONFIG) or "
+                  "fixed:PREFILL_MS,DECODE_MS");
 }
 
 Model LoadProfileResults(const std::string& folder) {
@@ -64,13 +70,6 @@ tl::unexpected<Error> BadOption(const char* option, const Error& error) {
   return Fail(Errc::kInvalidConfig, std::string(option) + ": " + error.message);
 }
 
-std::unique_ptr<PerfModel> BuiltIn(const MockerOptions& options) {
-  if (options.fixed_times) {
-    return std::make_unique<FixedModel>(*options.fixed_times);
-  }
-  return std::make_unique<PolynomialModel>();
-}
-
 Result<LoadedPerfModel> LoadProfile(const MockerOptions& options) {
   constexpr const char* kOption = "planner_profile_data";
   const std::string& path = options.planner_profile_data;
@@ -100,7 +99,7 @@ Result<LoadedPerfModel> LoadProfile(const MockerOptions& options) {
 Result<LoadedPerfModel> LoadPerfModel(const MockerOptions& options) {
   LoadedPerfModel loaded;
   if (options.latency_model.empty() && options.planner_profile_data.empty()) {
-    loaded.model = BuiltIn(options);
+    loaded.model = std::make_unique<PolynomialModel>();
     return loaded;
   }
   if (options.latency_model.empty()) {

@@ -17,7 +17,7 @@ struct LoadedPerfModel {
   std::vector<std::string> warnings;
 };
 
-/// `latency_model`, else `planner_profile_data`, else `fixed_times`, else the polynomial model.
+/// `latency_model`, else `planner_profile_data`, else the polynomial model.
 /// Errors: kInvalidConfig, one line that names the option, the file and what is wrong. With
 /// strict_reference and 1.3's semantics a profile .npz that cannot be used is replaced by the
 /// polynomial model, with a warning, as dynamo-mocker 1.3.0 does; a folder of profiling results

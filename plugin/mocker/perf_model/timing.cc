@@ -59,14 +59,6 @@ double PolynomialModel::DecodeMs(const DecodeBatch& batch) const {
   return std::max(kDecodeMsMin, -25.74 * (share * share) + 54.01 * share + 5.74);
 }
 
-double FixedModel::PrefillMs(const PrefillBatch& batch) const {
-  return MeanOf(batch).new_tokens == 0 ? 0.0 : times_.prefill_ms;
-}
-
-double FixedModel::DecodeMs(const DecodeBatch& batch) const {
-  return batch.requests == 0 ? 0.0 : times_.decode_ms;
-}
-
 Nanoseconds ScaledTime(double ms, double ratio, bool zero_is_one) {
   const double whole = WholeNanoseconds(ms / kMsPerS);
   if (ratio > 0.0) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "understudy/base/clock.h"
-#include "understudy/mocker/mocker_options.h"
 
 #include <cstdint>
 
@@ -38,8 +37,7 @@ struct MeanPrefill {
 inline constexpr double kDecodeMsMin = 1.0;
 
 /// Milliseconds of one pass, before any speed-up: a prefill is never negative, a decode at least
-/// kDecodeMsMin (FixedModel: what it was told); both are 0 for a batch without requests. Immutable,
-/// any thread, allocates nothing.
+/// kDecodeMsMin; both are 0 for a batch without requests. Immutable, any thread, allocates nothing.
 class PerfModel {
  public:
   virtual ~PerfModel() = default;
@@ -56,18 +54,6 @@ class PolynomialModel final : public PerfModel {
  public:
   [[nodiscard]] double PrefillMs(const PrefillBatch& batch) const override;
   [[nodiscard]] double DecodeMs(const DecodeBatch& batch) const override;
-};
-
-/// The same times for every pass, without a least one. Source: dynamo-mocker 1.6.1, timing model
-/// "fixed" (engine-1.6.md 5.1); golden vectors engine-1.6/*_vllm_fixed*.json.
-class FixedModel final : public PerfModel {
- public:
-  explicit FixedModel(const FixedTimes& times) : times_(times) {}
-  [[nodiscard]] double PrefillMs(const PrefillBatch& batch) const override;
-  [[nodiscard]] double DecodeMs(const DecodeBatch& batch) const override;
-
- private:
-  FixedTimes times_;
 };
 
 /// Divides `ms` by `ratio` with the original's rounding: to whole nanoseconds before and after. A

@@ -13,7 +13,7 @@ namespace {
 class ClusterRun {
  public:
   ClusterRun(const ReplayRun& run, WorkerPool& pool)
-      : run_(run), flow_(run), pool_(pool), fruitless_(pool.size()) {
+      : run_(run), flow_(run), pool_(pool), fruitless_(pool.workers()) {
     if (run.options.router_mode == ReplayRouterMode::kKv) {
       router_.emplace(KvRouter::Config{.options = run.options.router,
                                        .block_size = pool.config().block_size,
@@ -28,7 +28,7 @@ class ClusterRun {
     while (!stopped_ && !Done()) {
       const std::optional<double> next = NextMs();
       if (!next) {
-        return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+        return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
       }
       if (*next > run_.options.max_sim_time_ms.value_or(Collector::kNever)) {
         return RunEnd{ReplayEnd::kSimTimeReached, now_ms_};
@@ -49,8 +49,7 @@ class ClusterRun {
 
   [[nodiscard]] std::optional<double> NextMs() const {
     const std::optional<double> arrival = run_.workload.NextReadyMs();
-    const std::optional<double> event = events_.NextMs();
-    return arrival && event ? std::min(*arrival, *event) : (arrival ? arrival : event);
+    return Earliest({arrival, events_.NextMs(), pool_.NextTransferMs()});
   }
 
   /// All that happens at this moment.
@@ -59,10 +58,15 @@ class ClusterRun {
       changed = false;
       while (const auto due = events_.PopDue(now_ms_, /*transfer=*/false)) {
         const auto worker = static_cast<std::uint32_t>(due->subject);
-        pool_[worker].busy = false;
+        pool_.SetBusy(worker, false);
         EndPass(worker);
         changed = true;
       }
+      changed = pool_.CompleteTransfers(now_ms_, [this](std::uint32_t rank, const auto& events) {
+        if (router_) {
+          router_->OnEvents(rank, events);
+        }
+      }) || changed;
       UNDERSTUDY_TRY(const bool arrived, TakeArrivals());
       UNDERSTUDY_TRY(const bool driven,
                      DriveReady(pool_, now_ms_, run_.collector, [this](auto worker, auto end_ms) {
@@ -81,10 +85,11 @@ class ClusterRun {
         return any;
       }
       if (!router_) {
-        Dispatch(pool_.NextInTurn(), std::move(request));
+        Dispatch(pool_.NextInTurn(), 0, std::move(request));
         continue;
       }
       const RequestId id = request.id;
+      run_.collector.Queue(id, ReplayStage::kAggregated, now_ms_);
       router_->OnArrival({id, request.prompt, flow_.row().priority, flow_.row().strict_priority},
                          now_ms_,
                          admissions_);
@@ -96,62 +101,80 @@ class ClusterRun {
     }
   }
 
-  void Dispatch(std::uint32_t worker, engine::Request request) {
-    run_.collector[request.id].decode_worker = worker;
-    pool_[worker].scheduler->Submit(std::move(request));
-    pool_.Touch(worker);
+  void Dispatch(std::uint32_t rank, std::uint32_t overlap_tokens, engine::Request request) {
+    run_.collector[request.id].decode_worker = rank;
+    run_.collector.Route(request.id,
+                         {.stage = ReplayStage::kAggregated,
+                          .routed_ms = now_ms_,
+                          .worker = pool_.WorkerOf(rank),
+                          .rank = rank % pool_.ranks_per_worker(),
+                          .scheduler = rank,
+                          .overlap_tokens = overlap_tokens});
+    pool_[rank].scheduler->Submit(std::move(request));
+    pool_.TouchRank(rank);
   }
 
   void DispatchAdmitted() {
     for (const RouterAdmission& admission : admissions_) {
-      Dispatch(admission.worker, std::move(parked_[Value(admission.id)]));
+      engine::Request& request = parked_[Value(admission.id)];
+      const std::uint64_t overlap = std::min<std::uint64_t>(
+          admission.overlap_blocks * pool_.config().block_size, request.prompt.size());
+      Dispatch(admission.worker, static_cast<std::uint32_t>(overlap), std::move(request));
     }
     admissions_.clear();
   }
 
   /// False: the observer wants to stop.
   Result<bool> StartPass(std::uint32_t worker, double end_ms) {
-    WorkerPool::Worker& w = pool_[worker];
-    for (const engine::Admission& admission : w.pass.admissions) {
-      run_.collector.Admit(
-          admission.id, ReplayStage::kAggregated, now_ms_, admission.cached_tokens);
+    bool fruitful = false;
+    std::uint32_t number = worker * pool_.ranks_per_worker();
+    for (WorkerPool::Rank& rank : pool_.RanksOf(worker)) {
+      run_.collector.Admit(rank.pass, ReplayStage::kAggregated, now_ms_);
+      if (router_ && !rank.pass.events_at_end) {
+        router_->OnEvents(number, rank.pass.events);
+      }
+      WorkerPool::NoteSignals(rank, router_.has_value(), run_.collector);
+      run_.collector.AddTokens(rank.pass.outputs, end_ms);
+      fruitful = fruitful || !rank.pass.outputs.empty();
+      ++number;
     }
-    if (router_ && !w.pass.events_at_end) {
-      router_->OnEvents(worker, w.pass.events);
-    }
-    pool_.NoteSignals(worker, router_.has_value(), run_.collector);
-    run_.collector.AddTokens(w.pass.outputs, end_ms);
-    if (!fruitless_[worker].Count(w.pass)) {
-      return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+    if (!fruitless_[worker].Count(fruitful)) {
+      return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
     }
     stopped_ = stopped_ || !run_.collector.Progress(now_ms_);
     if (end_ms == now_ms_) {
       EndPass(worker);
     } else {
-      w.busy = true;
-      pool_.Touch(worker);
+      pool_.SetBusy(worker, true);
       events_.Add(end_ms, TimedEvent::Kind::kAggregatedPass, worker);
     }
     return !stopped_;
   }
 
   void EndPass(std::uint32_t worker) {
-    WorkerPool::Worker& w = pool_[worker];
-    pool_.Touch(worker);
-    if (router_ && w.pass.events_at_end) {
-      router_->OnEvents(worker, w.pass.events);
-    }
-    for (const PassSignal& signal : w.signals) {
-      if (router_ && signal.over) {
-        router_->OnCompleted(signal.id, admissions_);
-      } else if (router_) {
-        router_->OnPrefillCompleted(signal.id, admissions_);
+    pool_.EndPass(worker, now_ms_);
+    std::uint32_t number = worker * pool_.ranks_per_worker();
+    for (WorkerPool::Rank& rank : pool_.RanksOf(worker)) {
+      if (router_ && rank.pass.events_at_end) {
+        router_->OnEvents(number, rank.pass.events);
       }
-      if (signal.over) {
-        flow_.Finish(signal.id, signal.status, now_ms_, /*release=*/true);
+      for (const PassSignal& signal : rank.signals) {
+        EndSignal(signal);
       }
-      DispatchAdmitted();
+      ++number;
     }
+  }
+
+  void EndSignal(const PassSignal& signal) {
+    if (router_ && signal.over) {
+      router_->OnCompleted(signal.id, admissions_);
+    } else if (router_) {
+      router_->OnPrefillCompleted(signal.id, admissions_);
+    }
+    if (signal.over) {
+      flow_.Finish(signal.id, signal.status, now_ms_, /*release=*/true);
+    }
+    DispatchAdmitted();
   }
 
   const ReplayRun run_;

@@ -80,13 +80,49 @@ RequestId Collector::Arrive(ReplayRow& row, double arrival_ms) {
   request.input_length = row.input_length;
   request.output_length = row.output_length;
   request.used = true;
+  if (release_ == SemanticsRelease::k16 && observer_.on_record) {
+    request.history = std::make_unique<ReplayHistory>();
+    request.history->requested_output_length = row.output_length;
+  }
   ++in_flight_;
   series_.AddArrival(arrival_ms);
   return RequestId{index};
 }
 
-void Collector::Admit(RequestId id, ReplayStage stage, double at_ms, std::uint32_t reused) {
+void Collector::Queue(RequestId id, ReplayStage stage, double at_ms) {
+  if (ReplayHistory* history = requests_[Value(id)].history.get()) {
+    history->routings.push_back({.stage = stage, .queued_ms = at_ms});
+  }
+}
+
+void Collector::Route(RequestId id, const ReplayRouting& routing) {
+  ReplayHistory* history = requests_[Value(id)].history.get();
+  if (history == nullptr) {
+    return;
+  }
+  auto& routings = history->routings;
+  const bool waited = !routings.empty() && routings.back().stage == routing.stage;
+  ReplayRouting& target = waited ? routings.back() : routings.emplace_back();
+  // Out of the queue in the moment in which it came: it did not wait.
+  const std::optional<double> queued =
+      waited && target.queued_ms != routing.routed_ms ? target.queued_ms : std::nullopt;
+  target = routing;
+  target.queued_ms = queued;
+}
+
+void Collector::Admit(const PassOutput& pass, ReplayStage stage, double at_ms) {
+  for (const engine::Admission& admission : pass.admissions) {
+    Admit(admission.id, {stage, at_ms, admission.cached_tokens});
+  }
+}
+
+void Collector::Admit(RequestId id, const ReplayAdmission& admission) {
   Request& request = requests_[Value(id)];
+  const double at_ms = admission.at_ms;
+  const std::uint32_t reused = admission.reused_tokens;
+  if (request.history) {
+    request.history->admissions.push_back(admission);
+  }
   if (request.first_admit_ms == kNever) {
     request.first_admit_ms = at_ms;
     request.first_reused = reused;
@@ -94,10 +130,10 @@ void Collector::Admit(RequestId id, ReplayStage stage, double at_ms, std::uint32
   }
   request.reused = std::max(request.reused, reused);
   Handoff& handoff = request.handoff;
-  if (stage == ReplayStage::kPrefill) {
+  if (admission.stage == ReplayStage::kPrefill) {
     handoff.prefill_admit_ms = std::min(handoff.prefill_admit_ms, at_ms);
     handoff.prefill_reused = Most(handoff.prefill_reused, reused);
-  } else if (stage == ReplayStage::kDecode) {
+  } else if (admission.stage == ReplayStage::kDecode) {
     handoff.decode_admit_ms = std::min(handoff.decode_admit_ms, at_ms);
     handoff.decode_reused = Most(handoff.decode_reused, reused);
   }
@@ -162,15 +198,20 @@ bool Collector::IsGood(double ttft_ms, double e2e_ms, std::uint32_t output_lengt
          (e2e_ms - ttft_ms) / (output_length - 1.0) <= sla_.itl_ms.value_or(kNever);
 }
 
+std::uint32_t Collector::OutputLength(std::uint32_t index) const {
+  return release_ == SemanticsRelease::k13 ? requests_[index].output_length : times_[index].tokens;
+}
+
 void Collector::Fold(std::uint32_t index) {
   const Request& request = requests_[index];
+  const std::uint32_t output_length = OutputLength(index);
   const TokenTimes& times = times_[index];
   if (times.tokens == 0) {
     return;
   }
   ++sums_.completed_requests;
   sums_.total_input_tokens += request.input_length;
-  sums_.total_output_tokens += request.output_length;
+  sums_.total_output_tokens += output_length;
   sums_.duration_ms = std::max(sums_.duration_ms, times.last_ms);
   reused_ += request.reused;
   first_reused_ += request.first_reused;
@@ -180,9 +221,9 @@ void Collector::Fold(std::uint32_t index) {
   if (times.tokens > 1) {
     tpot_.Add(Nanoseconds((times.last_ms - times.first_ms) / (times.tokens - 1.0)));
   }
-  if (sla_.is_set() && IsGood(ttft, e2e, request.output_length)) {
+  if (sla_.is_set() && IsGood(ttft, e2e, output_length)) {
     ++good_.completed_requests;
-    good_tokens_ += request.output_length;
+    good_tokens_ += output_length;
   }
 }
 
@@ -191,6 +232,9 @@ void Collector::Finish(RequestId id, ReplayStatus status, double at_ms) {
   if (!request.over) {
     request.over = true;
     request.status = status;
+    if (request.history) {
+      request.history->terminal_time_ms = at_ms;
+    }
     sums_.rejected_requests += status == ReplayStatus::kRejected ? 1U : 0U;
     sums_.failed_requests += status == ReplayStatus::kFailed ? 1U : 0U;
     if (status == ReplayStatus::kCompleted) {
@@ -233,7 +277,7 @@ ReplayRecord Collector::RecordOf(std::uint32_t index) const {
     record.itl_ms = std::max(times.last_ms - times.first_ms, 0.0) / (times.tokens - 1.0);
   }
   record.input_length = request.input_length;
-  record.output_length = request.output_length;
+  record.output_length = OutputLength(index);
   record.reused_input_tokens = There(handoff.prefill_reused).value_or(request.reused);
   record.prefill_worker_idx = There(request.prefill_worker);
   record.decode_worker_idx = There(request.decode_worker);
@@ -247,6 +291,9 @@ ReplayRecord Collector::RecordOf(std::uint32_t index) const {
   record.prefill_route_overlap_tokens = There(handoff.prefill_overlap);
   record.decode_route_overlap_tokens = There(handoff.decode_overlap);
   record.status = request.status;
+  if (request.history) {
+    record.history = *request.history;
+  }
   return record;
 }
 
@@ -303,6 +350,7 @@ ReplayReport Collector::Report(const Totals& totals) {
     }
   }
   ReplayReport report = sums_;
+  report.release = release_;
   report.wall_time_ms = totals.wall_time_ms;
   FillThroughput(report, totals);
   report.ttft = ttft_.Milliseconds();

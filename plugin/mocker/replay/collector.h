@@ -4,18 +4,18 @@
 #include "plugin/mocker/replay/sample_set.h"
 #include "plugin/mocker/replay/series.h"
 #include "plugin/mocker/replay/workload.h"
+#include "plugin/mocker/scheduler/pass_output.h"
 #include "understudy/base/ids.h"
 #include "understudy/engine/types.h"
 #include "understudy/mocker/replay.h"
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace understudy::mocker {
-
-enum class ReplayStage : std::uint8_t { kAggregated, kPrefill, kDecode };
 
 /// Knows every request that is under way, and sums of those that are over. Request ids are places
 /// in its table, given out again when a request is over. Times are ms of simulated time. Source:
@@ -54,21 +54,31 @@ class Collector {
     std::uint32_t prefill_worker = kNobody;
     std::uint32_t decode_worker = kNobody;
     Handoff handoff;
+    std::unique_ptr<ReplayHistory> history;  ///< only when somebody wants to know
     ReplayStatus status = ReplayStatus::kCompleted;
     bool over = false;
     bool used = false;  ///< the entry stands for a request
   };
 
   /// `observer` outlives it.
-  Collector(const ReplaySla& sla,
+  /// Records and report are those of `release`.
+  Collector(SemanticsRelease release,
+            const ReplaySla& sla,
             const ReplayObserver& observer,
             std::uint64_t seed,
             std::uint64_t rows_total)
-      : sla_(sla), observer_(observer), seed_(seed), rows_total_(rows_total) {}
+      : release_(release), sla_(sla), observer_(observer), seed_(seed), rows_total_(rows_total) {}
 
   /// A new request; takes the strings of `row`.
   [[nodiscard]] RequestId Arrive(ReplayRow& row, double arrival_ms);
-  void Admit(RequestId id, ReplayStage stage, double at_ms, std::uint32_t reused);
+  /// It waits in a router.
+  void Queue(RequestId id, ReplayStage stage, double at_ms);
+  /// A rank got it, at once or out of a router's queue.
+  void Route(RequestId id, const ReplayRouting& routing);
+  /// All that a pass admitted.
+  void Admit(const PassOutput& pass, ReplayStage stage, double at_ms);
+  /// Prompt tokens that a pass computed.
+  void AddPromptTokens(std::uint64_t tokens) { sums_.committed_prefill_tokens += tokens; }
   /// Tokens among `outputs`, all at the same time.
   void AddTokens(const std::vector<engine::Output>& outputs, double at_ms);
   /// The request is over; its entry stays until Release.
@@ -106,13 +116,17 @@ class Collector {
     std::uint32_t tokens = 0;
   };
 
+  void Admit(RequestId id, const ReplayAdmission& admission);
   void AddFirstToken(RequestId id, double at_ms);
   void AddGap(std::uint64_t nanoseconds, std::uint64_t count, double at_ms);
   void Fold(std::uint32_t index);
+  /// As the release counts it.
+  [[nodiscard]] std::uint32_t OutputLength(std::uint32_t index) const;
   [[nodiscard]] bool IsGood(double ttft_ms, double e2e_ms, std::uint32_t output_length) const;
   [[nodiscard]] ReplayRecord RecordOf(std::uint32_t index) const;
   void FillThroughput(ReplayReport& report, const Totals& totals) const;
 
+  const SemanticsRelease release_;
   const ReplaySla sla_;
   const ReplayObserver& observer_;
   const std::uint64_t seed_;

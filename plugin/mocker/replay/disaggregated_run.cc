@@ -36,7 +36,7 @@ Result<RunEnd> DisaggregatedRun::Run() {
   while (!stopped_ && !Done()) {
     const std::optional<double> next = NextMs();
     if (!next) {
-      return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+      return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
     }
     if (*next > run_.options.max_sim_time_ms.value_or(Collector::kNever)) {
       return RunEnd{ReplayEnd::kSimTimeReached, now_ms_};
@@ -54,14 +54,15 @@ Result<RunEnd> DisaggregatedRun::Run() {
 
 std::optional<double> DisaggregatedRun::NextMs() const {
   const std::optional<double> arrival = run_.workload.NextReadyMs();
-  const std::optional<double> event = events_.NextMs();
-  return arrival && event ? std::min(*arrival, *event) : (arrival ? arrival : event);
+  return Earliest(
+      {arrival, events_.NextMs(), prefill_.pool.NextTransferMs(), decode_.pool.NextTransferMs()});
 }
 
 Status DisaggregatedRun::Settle() {
   for (bool changed = true; changed && !stopped_;) {
     changed = TakePassEnds();
     changed = TakeTransfers() || changed;
+    changed = TakeHostTransfers() || changed;
     UNDERSTUDY_TRY(const bool arrived, TakeArrivals());
     changed = DoActions() || arrived || changed;
     UNDERSTUDY_TRY(const bool prefilled, DrivePrefill());
@@ -76,13 +77,26 @@ bool DisaggregatedRun::TakePassEnds() {
   while (const auto due = events_.PopDue(now_ms_, /*transfer=*/false)) {
     const auto worker = static_cast<std::uint32_t>(due->subject);
     Stage& stage = due->kind == Kind::kPrefillPass ? prefill_ : decode_;
-    stage.pool[worker].busy = false;
+    stage.pool.SetBusy(worker, false);
     actions_.insert(actions_.end(), stage.deferred[worker].begin(), stage.deferred[worker].end());
     stage.deferred[worker].clear();
     due->kind == Kind::kPrefillPass ? EndPrefillPass(worker) : EndDecodePass(worker);
     any = true;
   }
   return any;
+}
+
+/// Between device and host, of idle workers.
+bool DisaggregatedRun::TakeHostTransfers() {
+  const bool prefill = prefill_.pool.CompleteTransfers(
+      now_ms_, [this](std::uint32_t rank, const auto& events) { ToPrefillRouter(rank, events); });
+  const bool decode =
+      decode_.pool.CompleteTransfers(now_ms_, [this](std::uint32_t rank, const auto& /*events*/) {
+        command_.Clear();
+        decode_.pool[rank].scheduler->RetryDestination(command_);
+        TakeNotices(std::vector<HandoffNotice>(command_.notices));
+      });
+  return prefill || decode;
 }
 
 bool DisaggregatedRun::TakeTransfers() {
@@ -169,33 +183,40 @@ Result<bool> DisaggregatedRun::StartPass(Stage& stage,
                                          Kind kind,
                                          std::uint32_t worker,
                                          double end_ms) {
-  WorkerPool::Worker& w = stage.pool[worker];
-  if (!stage.fruitless[worker].Count(w.pass)) {
-    return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+  const auto ranks = stage.pool.RanksOf(worker);
+  const bool fruitful = std::any_of(
+      ranks.begin(), ranks.end(), [](const auto& rank) { return !rank.pass.outputs.empty(); });
+  if (!stage.fruitless[worker].Count(fruitful)) {
+    return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
   }
   stopped_ = stopped_ || !run_.collector.Progress(now_ms_);
   if (end_ms == now_ms_) {
     kind == Kind::kPrefillPass ? EndPrefillPass(worker) : EndDecodePass(worker);
   } else {
-    w.busy = true;
-    stage.pool.Touch(worker);
+    stage.pool.SetBusy(worker, true);
     events_.Add(end_ms, kind, worker);
   }
   return !stopped_;
 }
 
+void DisaggregatedRun::ToPrefillRouter(std::uint32_t worker, bool at_end) {
+  std::uint32_t number = worker * prefill_.pool.ranks_per_worker();
+  for (const WorkerPool::Rank& rank : prefill_.pool.RanksOf(worker)) {
+    if (rank.pass.events_at_end == at_end) {
+      ToPrefillRouter(number, rank.pass.events);
+    }
+    ++number;
+  }
+}
+
 Result<bool> DisaggregatedRun::DrivePrefill() {
   return DriveReady(
       prefill_.pool, now_ms_, run_.collector, [this](std::uint32_t worker, double end_ms) {
-        const PassOutput& pass = prefill_.pool[worker].pass;
-        for (const engine::Admission& admission : pass.admissions) {
-          run_.collector.Admit(
-              admission.id, ReplayStage::kPrefill, now_ms_, admission.cached_tokens);
+        for (WorkerPool::Rank& rank : prefill_.pool.RanksOf(worker)) {
+          run_.collector.Admit(rank.pass, ReplayStage::kPrefill, now_ms_);
+          WorkerPool::NoteSignals(rank, /*first_tokens=*/false, run_.collector);
         }
-        if (!pass.events_at_end) {
-          ToPrefillRouter(worker, pass.events);
-        }
-        prefill_.pool.NoteSignals(worker, /*first_tokens=*/false, run_.collector);
+        ToPrefillRouter(worker, /*at_end=*/false);
         return StartPass(prefill_, Kind::kPrefillPass, worker, end_ms);
       });
 }
@@ -203,24 +224,25 @@ Result<bool> DisaggregatedRun::DrivePrefill() {
 Result<bool> DisaggregatedRun::DriveDecode() {
   return DriveReady(
       decode_.pool, now_ms_, run_.collector, [this](std::uint32_t worker, double end_ms) {
-        const PassOutput& pass = decode_.pool[worker].pass;
-        for (const engine::Admission& admission : pass.admissions) {
-          run_.collector.Admit(
-              admission.id, ReplayStage::kDecode, now_ms_, admission.cached_tokens);
+        for (WorkerPool::Rank& rank : decode_.pool.RanksOf(worker)) {
+          run_.collector.Admit(rank.pass, ReplayStage::kDecode, now_ms_);
+          WorkerPool::NoteSignals(rank, /*first_tokens=*/false, run_.collector);
+          run_.collector.AddTokens(rank.pass.outputs, end_ms);
         }
-        decode_.pool.NoteSignals(worker, /*first_tokens=*/false, run_.collector);
-        run_.collector.AddTokens(pass.outputs, end_ms);
         return StartPass(decode_, Kind::kDecodePass, worker, end_ms);
       });
 }
 
 void DisaggregatedRun::EndPrefillPass(std::uint32_t worker) {
-  WorkerPool::Worker& w = prefill_.pool[worker];
-  prefill_.pool.Touch(worker);
-  if (w.pass.events_at_end) {
-    ToPrefillRouter(worker, w.pass.events);
+  prefill_.pool.EndPass(worker, now_ms_);
+  ToPrefillRouter(worker, /*at_end=*/true);
+  for (const WorkerPool::Rank& rank : prefill_.pool.RanksOf(worker)) {
+    EndPrefillPass(rank);
   }
-  for (const PassSignal& signal : w.signals) {
+}
+
+void DisaggregatedRun::EndPrefillPass(const WorkerPool::Rank& rank) {
+  for (const PassSignal& signal : rank.signals) {
     if (signal.status != ReplayStatus::kCompleted) {
       run_.collector[signal.id].status = signal.status;
       Tell(signal.id, HandoffEvent::kFailed);
@@ -229,16 +251,22 @@ void DisaggregatedRun::EndPrefillPass(std::uint32_t worker) {
       DispatchPrefill();
     }
   }
-  TakeNotices(w.pass.notices);
+  TakeNotices(rank.pass.notices);
 }
 
 void DisaggregatedRun::EndDecodePass(std::uint32_t worker) {
-  WorkerPool::Worker& w = decode_.pool[worker];
+  decode_.pool.EndPass(worker, now_ms_);
+  for (const WorkerPool::Rank& rank : decode_.pool.RanksOf(worker)) {
+    EndDecodePass(rank);
+  }
+}
+
+void DisaggregatedRun::EndDecodePass(const WorkerPool::Rank& rank) {
   command_.Clear();
-  w.scheduler->RetryDestination(command_);
+  rank.scheduler->RetryDestination(command_);
   const std::vector<HandoffNotice> reserved = command_.notices;
-  decode_.pool.Touch(worker);
-  for (const PassSignal& signal : w.signals) {
+  decode_.pool.TouchRank(static_cast<std::uint32_t>(&rank - &decode_.pool[0]));
+  for (const PassSignal& signal : rank.signals) {
     if (decode_.router) {
       At(signal.id).in_decode_router = false;
       decode_.router->OnCompleted(signal.id, decode_admissions_);
@@ -246,7 +274,7 @@ void DisaggregatedRun::EndDecodePass(std::uint32_t worker) {
     Finish(signal.id, signal.status);
     DispatchDecode();
   }
-  TakeNotices(w.pass.notices);
+  TakeNotices(rank.pass.notices);
   TakeNotices(reserved);
 }
 

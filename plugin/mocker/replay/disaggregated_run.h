@@ -32,7 +32,7 @@ struct QueuedAction {
 /// One of the two stages.
 struct Stage {
   Stage(WorkerPool& workers, const ReplayOptions& options, KvRouterOptions router_options)
-      : pool(workers), deferred(workers.size()), fruitless(workers.size()) {
+      : pool(workers), deferred(workers.workers()), fruitless(workers.workers()) {
     if (options.router_mode == ReplayRouterMode::kKv) {
       router.emplace(KvRouter::Config{.options = router_options,
                                       .block_size = workers.config().block_size,
@@ -63,24 +63,26 @@ class DisaggregatedRun {
   Status Settle();
   bool TakePassEnds();
   bool TakeTransfers();
+  bool TakeHostTransfers();
   Result<bool> TakeArrivals();
   bool DoActions();
   Result<bool> DrivePrefill();
   Result<bool> DriveDecode();
 
   bool Do(const QueuedAction& queued);
-  bool Defer(Stage& stage, std::uint32_t worker, const QueuedAction& queued);
+  bool Defer(Stage& stage, std::uint32_t rank, const QueuedAction& queued);
   void StartTransfer(RequestId id);
-  void Activate(RequestId id, std::uint32_t worker);
-  void ReleaseSource(RequestId id, std::uint32_t worker);
-  void CancelSource(RequestId id, std::uint32_t worker);
-  void CancelDestination(RequestId id, std::uint32_t worker);
+  void Activate(RequestId id, std::uint32_t rank);
+  void ReleaseSource(RequestId id, std::uint32_t rank);
+  void CancelSource(RequestId id, std::uint32_t rank);
+  void CancelDestination(RequestId id, std::uint32_t rank);
   void Complete(RequestId id);
 
   void RoutePrefill(RequestId id);
   void RouteDestination(RequestId id);
-  void SubmitPrefill(RequestId id, std::uint32_t worker);
-  void Reserve(RequestId id, std::uint32_t worker);
+  void SubmitPrefill(RequestId id, std::uint32_t rank);
+  void Reserve(RequestId id, std::uint32_t rank);
+  void NoteRoute(RequestId id, ReplayStage stage, std::uint32_t rank);
   void DispatchPrefill();
   void DispatchDecode();
   void LeavePrefillRouter(RequestId id);
@@ -89,15 +91,19 @@ class DisaggregatedRun {
   Result<bool> StartPass(Stage& stage, TimedEvent::Kind kind, std::uint32_t worker, double end_ms);
   void EndPrefillPass(std::uint32_t worker);
   void EndDecodePass(std::uint32_t worker);
+  void EndPrefillPass(const WorkerPool::Rank& rank);
+  void EndDecodePass(const WorkerPool::Rank& rank);
   void Tell(RequestId id, HandoffEvent event);
   void TakeNotices(const std::vector<HandoffNotice>& notices);
   void Finish(RequestId id, ReplayStatus status);
   void Retire(RequestId id);
-  void ToPrefillRouter(std::uint32_t worker, const std::vector<engine::KvEvent>& events) {
+  void ToPrefillRouter(std::uint32_t rank, const std::vector<engine::KvEvent>& events) {
     if (prefill_.router) {
-      prefill_.router->OnEvents(worker, events);
+      prefill_.router->OnEvents(rank, events);
     }
   }
+  /// Events of the worker's pass that are visible now, when it starts or ends.
+  void ToPrefillRouter(std::uint32_t worker, bool at_end);
   [[nodiscard]] DisaggregatedRequest& At(RequestId id) { return requests_[Value(id)]; }
 
   const ReplayRun run_;

@@ -35,11 +35,11 @@ bool DisaggregatedRun::Do(const QueuedAction& queued) {
   return true;
 }
 
-bool DisaggregatedRun::Defer(Stage& stage, std::uint32_t worker, const QueuedAction& queued) {
-  if (worker == Collector::kNobody || !stage.pool[worker].busy) {
+bool DisaggregatedRun::Defer(Stage& stage, std::uint32_t rank, const QueuedAction& queued) {
+  if (rank == Collector::kNobody || !stage.pool.IsBusy(stage.pool.WorkerOf(rank))) {
     return false;
   }
-  stage.deferred[worker].push_back(queued);
+  stage.deferred[stage.pool.WorkerOf(rank)].push_back(queued);
   return true;
 }
 
@@ -55,10 +55,10 @@ void DisaggregatedRun::StartTransfer(RequestId id) {
   }
 }
 
-void DisaggregatedRun::Activate(RequestId id, std::uint32_t worker) {
+void DisaggregatedRun::Activate(RequestId id, std::uint32_t rank) {
   command_.Clear();
-  const bool applied = decode_.pool[worker].scheduler->ActivateDestination(id, command_);
-  decode_.pool.Touch(worker);
+  const bool applied = decode_.pool[rank].scheduler->ActivateDestination(id, command_);
+  decode_.pool.TouchRank(rank);
   if (applied) {
     run_.collector[id].handoff.destination_activated_ms = now_ms_;
     Tell(id, HandoffEvent::kActivated);
@@ -69,38 +69,38 @@ void DisaggregatedRun::Activate(RequestId id, std::uint32_t worker) {
   TakeNotices(command_.notices);
 }
 
-void DisaggregatedRun::ReleaseSource(RequestId id, std::uint32_t worker) {
+void DisaggregatedRun::ReleaseSource(RequestId id, std::uint32_t rank) {
   command_.Clear();
-  prefill_.pool[worker].scheduler->ReleaseSource(id, command_);
-  prefill_.pool.Touch(worker);
-  ToPrefillRouter(worker, command_.events);
+  prefill_.pool[rank].scheduler->ReleaseSource(id, command_);
+  prefill_.pool.TouchRank(rank);
+  ToPrefillRouter(rank, command_.events);
   run_.collector[id].handoff.source_released_ms = now_ms_;
   Tell(id, HandoffEvent::kReleased);
   TakeNotices(command_.notices);
 }
 
-void DisaggregatedRun::CancelSource(RequestId id, std::uint32_t worker) {
-  if (worker == Collector::kNobody) {
+void DisaggregatedRun::CancelSource(RequestId id, std::uint32_t rank) {
+  if (rank == Collector::kNobody) {
     LeavePrefillRouter(id);
   } else {
     command_.Clear();
-    RankScheduler& scheduler = *prefill_.pool[worker].scheduler;
+    RankScheduler& scheduler = *prefill_.pool[rank].scheduler;
     if (!scheduler.ReleaseSource(id, command_)) {
       scheduler.Cancel(id, command_);
     }
-    prefill_.pool.Touch(worker);
-    ToPrefillRouter(worker, command_.events);
+    prefill_.pool.TouchRank(rank);
+    ToPrefillRouter(rank, command_.events);
   }
   Tell(id, HandoffEvent::kSourceCanceled);
 }
 
-void DisaggregatedRun::CancelDestination(RequestId id, std::uint32_t worker) {
+void DisaggregatedRun::CancelDestination(RequestId id, std::uint32_t rank) {
   command_.Clear();
-  if (worker == Collector::kNobody) {
+  if (rank == Collector::kNobody) {
     LeaveDecodeRouter(id);
   } else {
-    decode_.pool[worker].scheduler->CancelDestination(id, command_);
-    decode_.pool.Touch(worker);
+    decode_.pool[rank].scheduler->CancelDestination(id, command_);
+    decode_.pool.TouchRank(rank);
   }
   Tell(id, HandoffEvent::kDestinationCanceled);
   TakeNotices(command_.notices);
@@ -125,13 +125,14 @@ void DisaggregatedRun::RoutePrefill(RequestId id) {
     return;
   }
   entry.in_prefill_router = true;
+  run_.collector.Queue(id, ReplayStage::kPrefill, now_ms_);
   prefill_.router->OnArrival({id, entry.request.prompt, entry.priority, entry.strict_priority},
                              now_ms_,
                              prefill_admissions_);
   DispatchPrefill();
 }
 
-void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t worker) {
+void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t rank) {
   engine::Request prefill;
   prefill.id = id;
   prefill.prompt = At(id).request.prompt;
@@ -139,9 +140,10 @@ void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t worker) {
   if (!At(id).request.planned_tokens.empty()) {
     prefill.planned_tokens = {At(id).request.planned_tokens.front()};
   }
-  run_.collector[id].prefill_worker = worker;
-  prefill_.pool[worker].scheduler->SubmitSource(std::move(prefill));
-  prefill_.pool.Touch(worker);
+  run_.collector[id].prefill_worker = rank;
+  NoteRoute(id, ReplayStage::kPrefill, rank);
+  prefill_.pool[rank].scheduler->SubmitSource(std::move(prefill));
+  prefill_.pool.TouchRank(rank);
 }
 
 void DisaggregatedRun::DispatchPrefill() {
@@ -154,6 +156,20 @@ void DisaggregatedRun::DispatchPrefill() {
   prefill_admissions_.clear();
 }
 
+void DisaggregatedRun::NoteRoute(RequestId id, ReplayStage stage, std::uint32_t rank) {
+  const WorkerPool& pool = (stage == ReplayStage::kPrefill ? prefill_ : decode_).pool;
+  const Collector::Handoff& handoff = run_.collector[id].handoff;
+  const std::uint32_t overlap =
+      stage == ReplayStage::kPrefill ? handoff.prefill_overlap : handoff.decode_overlap;
+  run_.collector.Route(id,
+                       {.stage = stage,
+                        .routed_ms = now_ms_,
+                        .worker = pool.WorkerOf(rank),
+                        .rank = rank % pool.ranks_per_worker(),
+                        .scheduler = rank,
+                        .overlap_tokens = overlap == Collector::kNobody ? 0 : overlap});
+}
+
 void DisaggregatedRun::RouteDestination(RequestId id) {
   DisaggregatedRequest& entry = At(id);
   if (!decode_.router) {
@@ -162,27 +178,30 @@ void DisaggregatedRun::RouteDestination(RequestId id) {
     return;
   }
   entry.in_decode_router = true;
+  run_.collector.Queue(id, ReplayStage::kDecode, now_ms_);
   decode_.router->OnArrival({id, entry.request.prompt, entry.priority, entry.strict_priority},
                             now_ms_,
                             decode_admissions_);
   DispatchDecode();
 }
 
-void DisaggregatedRun::Reserve(RequestId id, std::uint32_t worker) {
+void DisaggregatedRun::Reserve(RequestId id, std::uint32_t rank) {
   command_.Clear();
-  WorkerPool::Worker& w = decode_.pool[worker];
+  WorkerPool::Rank& r = decode_.pool[rank];
   // Before the prompt is computed the source needs it, too.
   engine::Request request =
       order_ == HandoffOrder::kSourceFirst ? std::move(At(id).request) : At(id).request;
   request.id = id;
-  const Status accepted = w.scheduler->ReserveDestination(std::move(request), w.busy, command_);
-  decode_.pool.Touch(worker);
+  const Status accepted = r.scheduler->ReserveDestination(
+      std::move(request), decode_.pool.IsBusy(decode_.pool.WorkerOf(rank)), command_);
+  decode_.pool.TouchRank(rank);
   if (!accepted) {
     run_.collector[id].status = ReplayStatus::kFailed;
     Tell(id, HandoffEvent::kFailed);
     return;
   }
-  run_.collector[id].decode_worker = worker;
+  run_.collector[id].decode_worker = rank;
+  NoteRoute(id, ReplayStage::kDecode, rank);
   TakeNotices(command_.notices);
 }
 

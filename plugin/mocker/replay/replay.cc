@@ -44,8 +44,9 @@ Result<RunEnd> Run(const ReplayRun& run, const Pools& pools) {
   if (pools.prefill) {
     return RunDisaggregated(run, *pools.prefill, *pools.workers);
   }
-  return pools.workers->size() == 1 ? RunSingle(run, *pools.workers)
-                                    : RunCluster(run, *pools.workers);
+  return pools.workers->size() == 1 && ReleaseOf(run.options) == SemanticsRelease::k13
+             ? RunSingle(run, *pools.workers)
+             : RunCluster(run, *pools.workers);
 }
 
 }  // namespace
@@ -57,23 +58,25 @@ Result<ReplayReport> RunReplay(const ReplayOptions& options,
   UNDERSTUDY_TRY(const Pools pools, MakePools(options));
   Workload workload(source, options.replay_concurrency, options.arrival_speedup_ratio);
   UNDERSTUDY_TRY_STATUS(workload.Open());
-  Collector collector(options.sla, observer, options.seed, source.rows_total());
+  const SemanticsRelease release = ReleaseOf(options);
+  Collector collector(release, options.sla, observer, options.seed, source.rows_total());
 
   const WallClock::time_point started = WallClock::now();
   UNDERSTUDY_TRY(const RunEnd end, Run({options, workload, collector}, pools));
 
   const bool single = !pools.prefill && pools.workers->size() == 1;
+  const bool until_last_token = single && release == SemanticsRelease::k13;
   Collector::Totals totals;
   totals.end = end.why;
   totals.end_ms = end.at_ms;
   totals.wall_time_ms =
       std::chrono::duration<double, std::milli>(WallClock::now() - started).count();
-  totals.decode_workers = pools.workers->size();
+  totals.decode_workers = pools.workers->workers();
   totals.decode_gpus = options.gpus_per_worker;
-  totals.static_workers = single;
+  totals.static_workers = until_last_token;
   totals.preemptions = pools.workers->preemptions();
   if (pools.prefill) {
-    totals.prefill_workers = pools.prefill->size();
+    totals.prefill_workers = pools.prefill->workers();
     totals.prefill_gpus = options.gpus_per_prefill_worker;
     totals.preemptions += pools.prefill->preemptions();
   }

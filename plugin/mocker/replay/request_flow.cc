@@ -4,22 +4,48 @@
 
 namespace understudy::mocker {
 
-namespace {
-
-void MakePrompt(const ReplayRow& row, std::uint32_t block_size, std::vector<std::uint32_t>& out) {
-  out.reserve(row.input_length);
-  for (std::size_t i = 0; out.size() < row.input_length; ++i) {
-    const std::size_t count = std::min<std::size_t>(block_size, row.input_length - out.size());
-    out.insert(out.end(), count, static_cast<std::uint32_t>(row.hash_ids[i]));
-  }
+Error DeadEnd(SemanticsRelease release, std::uint64_t in_flight) {
+  return {Errc::kInternal,
+          (release == SemanticsRelease::k13
+               ? "offline replay reached a dead end with "
+               : "replay invariant violated: offline replay detected an effect-free zero-duration "
+                 "pass with ") +
+              std::to_string(in_flight) + " in-flight requests remaining"};
 }
 
-}  // namespace
+std::optional<double> Earliest(std::initializer_list<std::optional<double>> times) {
+  std::optional<double> earliest;
+  for (const auto& time : times) {
+    if (time && (!earliest || *time < *earliest)) {
+      earliest = time;
+    }
+  }
+  return earliest;
+}
 
-Error DeadEnd(std::uint64_t in_flight) {
-  return {Errc::kInternal,
-          "offline replay reached a dead end with " + std::to_string(in_flight) +
-              " in-flight requests remaining"};
+SemanticsRelease ReleaseOf(const ReplayOptions& options) {
+  return options.prefill_engine ? options.prefill_engine->semantics
+         : options.engine       ? options.engine->semantics
+                                : MockerOptions{}.semantics;
+}
+
+std::uint32_t RequestFlow::TokenOf(std::uint64_t hash_id) {
+  if (!numbers_ids_) {
+    return static_cast<std::uint32_t>(hash_id);
+  }
+  const auto next = static_cast<std::uint32_t>(numbers_.size() + 1);
+  std::uint32_t& number = numbers_.At(hash_id);
+  number = number == 0 ? next : number;
+  return number - 1;
+}
+
+void RequestFlow::MakePrompt(std::vector<std::uint32_t>& out) {
+  const std::uint32_t block_size = run_.workload.source().block_size();
+  out.reserve(row_.input_length);
+  for (std::size_t i = 0; out.size() < row_.input_length; ++i) {
+    const std::size_t count = std::min<std::size_t>(block_size, row_.input_length - out.size());
+    out.insert(out.end(), count, TokenOf(row_.hash_ids[i]));
+  }
 }
 
 Result<bool> RequestFlow::Next(double now_ms, engine::Request& request) {
@@ -39,7 +65,7 @@ Result<bool> RequestFlow::Next(double now_ms, engine::Request& request) {
   ++in_flight_;
   tokens_ += row_.input_length;
   request = {};
-  MakePrompt(row_, run_.workload.source().block_size(), request.prompt);
+  MakePrompt(request.prompt);
   request.output_tokens_max = row_.output_length;
   request.planned_tokens.swap(row_.output_token_ids);
   request.id = run_.collector.Arrive(row_, arrival_ms);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plugin/mocker/replay/collector.h"
+#include "plugin/mocker/replay/flat_map.h"
 #include "plugin/mocker/replay/worker_pool.h"
 #include "plugin/mocker/replay/workload.h"
 #include "understudy/base/result.h"
@@ -9,6 +10,8 @@
 #include "understudy/mocker/replay.h"
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,9 @@ inline constexpr std::uint64_t kReplayTokensInFlightMax = 1ULL << 30U;  ///< of 
 /// Passes in a row without a token or an end after which a run counts as stuck: a request that
 /// outgrows its pool is recomputed for ever under strict_reference.
 inline constexpr std::uint64_t kFruitlessPassesMax = 1ULL << 20U;
+
+/// None counts as never.
+[[nodiscard]] std::optional<double> Earliest(std::initializer_list<std::optional<double>> times);
 
 /// Everything a run works with; all of it outlives the run.
 struct ReplayRun {
@@ -41,11 +47,14 @@ struct FlowLimits {
   std::uint64_t tokens = kReplayTokensInFlightMax;
 };
 
+/// Of the engines of a run.
+[[nodiscard]] SemanticsRelease ReleaseOf(const ReplayOptions& options);
+
 /// Takes arrivals from the workload and tells the collector what becomes of them.
 class RequestFlow {
  public:
   explicit RequestFlow(const ReplayRun& run, const FlowLimits& limits = {})
-      : run_(run), limits_(limits) {}
+      : run_(run), limits_(limits), numbers_ids_(ReleaseOf(run.options) == SemanticsRelease::k16) {}
 
   /// The next request that is ready at `now_ms`, known to the collector. False: there is none.
   /// Errors: the source's; kOverloaded beyond the bounds above.
@@ -61,8 +70,15 @@ class RequestFlow {
   [[nodiscard]] std::uint64_t in_flight() const { return in_flight_; }
 
  private:
+  /// Prompt tokens that a hash id stands for: of 1.3 its lower half, of 1.6 its number in the order
+  /// of first appearance.
+  [[nodiscard]] std::uint32_t TokenOf(std::uint64_t hash_id);
+  void MakePrompt(std::vector<std::uint32_t>& out);
+
   const ReplayRun run_;
   const FlowLimits limits_;
+  const bool numbers_ids_;
+  FlatMap<std::uint32_t> numbers_;  ///< of hash ids, from 1; an entry for each different one
   ReplayRow row_;
   std::uint64_t in_flight_ = 0;
   std::uint64_t tokens_ = 0;
@@ -72,8 +88,8 @@ class RequestFlow {
 class FruitlessPasses {
  public:
   /// False: too many in a row.
-  [[nodiscard]] bool Count(const PassOutput& pass) {
-    passes_ = pass.outputs.empty() ? passes_ + 1 : 0;
+  [[nodiscard]] bool Count(bool fruitful) {
+    passes_ = fruitful ? 0 : passes_ + 1;
     return passes_ < kFruitlessPassesMax;
   }
 
@@ -81,7 +97,8 @@ class FruitlessPasses {
   std::uint64_t passes_ = 0;
 };
 
-[[nodiscard]] Error DeadEnd(std::uint64_t in_flight);
+/// The release's text.
+[[nodiscard]] Error DeadEnd(SemanticsRelease release, std::uint64_t in_flight);
 
 /// One aggregated worker: a loop, no queue of events.
 [[nodiscard]] Result<RunEnd> RunSingle(const ReplayRun& run, WorkerPool& pool);

@@ -54,7 +54,7 @@ class SingleRun {
   Status SkipIdleTime() {
     const std::optional<double> next = run_.workload.NextReadyMs();
     if (!next) {
-      return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+      return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
     }
     now_ms_ = std::max(now_ms_, *next);
     return run_.workload.closed_loop() ? Status{} : Enqueue();
@@ -64,11 +64,8 @@ class SingleRun {
     const double start_ms = now_ms_;
     now_ms_ = pool_.RunPass(0, start_ms, run_.collector);
     const PassOutput& pass = worker_.pass;
-    for (const engine::Admission& admission : pass.admissions) {
-      run_.collector.Admit(
-          admission.id, ReplayStage::kAggregated, start_ms, admission.cached_tokens);
-    }
-    pool_.NoteSignals(0, /*first_tokens=*/false, run_.collector);
+    run_.collector.Admit(pass, ReplayStage::kAggregated, start_ms);
+    WorkerPool::NoteSignals(worker_, /*first_tokens=*/false, run_.collector);
     run_.collector.AddTokens(pass.outputs, now_ms_);
     for (const PassSignal& signal : worker_.signals) {
       flow_.Finish(signal.id, signal.status, now_ms_, /*release=*/true);
@@ -82,16 +79,17 @@ class SingleRun {
 
   Status CheckProgress(bool progressed) {
     idle_passes_ = progressed ? 0 : idle_passes_ + 1;
-    const bool stuck = idle_passes_ >= kIdlePassesMax || !fruitless_.Count(worker_.pass);
+    const bool stuck =
+        idle_passes_ >= kIdlePassesMax || !fruitless_.Count(!worker_.pass.outputs.empty());
     if (stuck && worker_.scheduler->HasWork()) {
-      return tl::make_unexpected(DeadEnd(flow_.in_flight()));
+      return tl::make_unexpected(DeadEnd(ReleaseOf(run_.options), flow_.in_flight()));
     }
     return {};
   }
 
   const ReplayRun run_;
   RequestFlow flow_;
-  WorkerPool::Worker& worker_;
+  WorkerPool::Rank& worker_;
   WorkerPool& pool_;
   engine::Request request_;
   double now_ms_ = 0.0;

@@ -69,7 +69,7 @@ void SyntheticSource::Fill(std::uint64_t number, ReplayRow& row) const {
   const std::uint64_t turn = number % options_.turns_per_session;
   row.request_id.clear();
   row.session_id.clear();
-  if (has_sessions()) {
+  if (has_sessions() || options_.names_sessions) {
     row.session_id = "session_" + std::to_string(session);
   }
   row.ordinal = session;
@@ -101,8 +101,8 @@ Result<bool> SyntheticSource::Next(ReplayRow& row) {
   row.timestamp_ms = next_arrival_ms_;
   ++sessions_given_;
   if (options_.poisson_arrivals) {
-    const double uniform = static_cast<double>(random_() >> 11U) * 0x1p-53;  // [0, 1)
-    next_arrival_ms_ -= options_.arrival_interval_ms * std::log1p(-uniform);
+    const double uniform = static_cast<double>(random_.Next() >> 11U) * 0x1p-53;  // [0, 1)
+    next_arrival_ms_ -= options_.arrival_interval_ms * std::log(1.0 - uniform);
   } else {
     next_arrival_ms_ = static_cast<double>(sessions_given_) * options_.arrival_interval_ms;
   }

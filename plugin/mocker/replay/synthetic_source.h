@@ -1,9 +1,8 @@
 // A workload made of numbers.
 #pragma once
 
+#include "plugin/mocker/speculative/accept_stream.h"
 #include "understudy/mocker/replay.h"
-
-#include <random>
 
 namespace understudy::mocker {
 
@@ -12,7 +11,7 @@ namespace understudy::mocker {
 class SyntheticSource final : public ReplaySource {
  public:
   explicit SyntheticSource(const SyntheticOptions& options)
-      : options_(options), random_(options.seed) {}
+      : options_(options), random_({}, options.seed) {}
 
   [[nodiscard]] Status Open(ReplayOrder order) override;
   [[nodiscard]] Result<bool> Next(ReplayRow& row) override;
@@ -29,7 +28,7 @@ class SyntheticSource final : public ReplaySource {
   [[nodiscard]] std::uint64_t GroupOf(std::uint64_t session) const;
 
   SyntheticOptions options_;
-  std::mt19937_64 random_;  ///< of arrivals
+  AcceptStream random_;  ///< of arrivals: the original's numbers
   std::uint64_t sessions_given_ = 0;
   double next_arrival_ms_ = 0.0;
   std::uint64_t blocks_ = 0;         ///< of a prompt

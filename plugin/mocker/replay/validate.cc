@@ -1,5 +1,5 @@
-// What a replay refuses before it starts. Texts: dynamo-mocker 1.3.0 replay/validate.rs.
-#include "understudy/mocker/replay.h"
+// What a replay refuses before it starts. Texts: dynamo-mocker 1.3.0 and 1.6.1 replay/validate.rs.
+#include "plugin/mocker/replay/simulation.h"
 
 #include <cmath>
 #include <initializer_list>
@@ -74,6 +74,16 @@ Status CheckArguments(const ReplayOptions& options) {
   return {};
 }
 
+/// `name` of the pool, with a space behind it; empty when there is one pool. In 1.6 ranks share a
+/// pass.
+Status CheckRanks(const MockerOptions& engine, const std::string& mode, const std::string& name) {
+  if (engine.rank_count != 1 && engine.semantics == SemanticsRelease::k13) {
+    return Refuse(mode + " only supports " + name + "data_parallel_size=1, got " +
+                  std::to_string(engine.rank_count));
+  }
+  return {};
+}
+
 Status CheckAggregated(const ReplayOptions& options, const std::string& mode) {
   if (options.router_mode == ReplayRouterMode::kKv && options.num_workers <= 1) {
     return Refuse("offline replay only supports router_mode=kv_router when num_workers > 1");
@@ -83,11 +93,7 @@ Status CheckAggregated(const ReplayOptions& options, const std::string& mode) {
   if (engine.worker_type != WorkerType::kAggregated) {
     return Refuse(mode + " only supports aggregated workers, got " + NameOf(engine.worker_type));
   }
-  if (engine.rank_count != 1) {
-    return Refuse(mode + " only supports data_parallel_size=1, got " +
-                  std::to_string(engine.rank_count));
-  }
-  return {};
+  return CheckRanks(engine, mode, "");
 }
 
 Status CheckStage(const MockerOptions& engine,
@@ -101,18 +107,15 @@ Status CheckStage(const MockerOptions& engine,
   return {};
 }
 
-Status CheckRanks(const MockerOptions& engine, const std::string& mode, const std::string& name) {
-  if (engine.rank_count != 1) {
-    return Refuse(mode + " only supports " + name + " data_parallel_size=1, got " +
-                  std::to_string(engine.rank_count));
-  }
-  return {};
-}
-
 Status CheckDisaggregated(const ReplayOptions& options, const std::string& mode) {
   const MockerOptions& prefill = *options.prefill_engine;
   const MockerOptions& decode = *options.decode_engine;
-  if (prefill.engine_type == EngineType::kTrtllm || decode.engine_type == EngineType::kTrtllm) {
+  if (prefill.semantics != decode.semantics) {
+    return Refuse("the engines of prefill and decode workers have to be of one release");
+  }
+  const bool trtllm =
+      prefill.engine_type == EngineType::kTrtllm || decode.engine_type == EngineType::kTrtllm;
+  if (trtllm && prefill.semantics == SemanticsRelease::k13) {
     return Refuse(mode + " disaggregation does not support TRT-LLM");
   }
   if (prefill.engine_type != decode.engine_type) {
@@ -123,8 +126,8 @@ Status CheckDisaggregated(const ReplayOptions& options, const std::string& mode)
   UNDERSTUDY_TRY_STATUS(CheckWorkers("num_decode_workers", options.num_decode_workers, mode));
   UNDERSTUDY_TRY_STATUS(CheckStage(prefill, WorkerType::kPrefill, mode, "prefill"));
   UNDERSTUDY_TRY_STATUS(CheckStage(decode, WorkerType::kDecode, mode, "decode"));
-  UNDERSTUDY_TRY_STATUS(CheckRanks(prefill, mode, "prefill"));
-  UNDERSTUDY_TRY_STATUS(CheckRanks(decode, mode, "decode"));
+  UNDERSTUDY_TRY_STATUS(CheckRanks(prefill, mode, "prefill "));
+  UNDERSTUDY_TRY_STATUS(CheckRanks(decode, mode, "decode "));
   if (prefill.block_size != decode.block_size) {
     return Refuse(mode + " requires matching prefill/decode block_size, got " +
                   std::to_string(prefill.block_size) + " and " + std::to_string(decode.block_size));
@@ -163,6 +166,14 @@ Status CheckLimit(const char* name, const std::optional<double>& value) {
                 std::to_string(*value));
 }
 
+/// What the texts call the run.
+std::string ModeOf(const ReplayOptions& options) {
+  if (ReleaseOf(options) == SemanticsRelease::k16) {
+    return options.prefill_engine ? "offline disaggregated replay" : "offline replay";
+  }
+  return options.replay_concurrency ? "concurrency replay" : "trace replay";
+}
+
 }  // namespace
 
 Status ValidateReplay(const ReplayOptions& options) {
@@ -170,7 +181,7 @@ Status ValidateReplay(const ReplayOptions& options) {
   if (options.replay_concurrency == 0U) {
     return Refuse("concurrency replay requires max_in_flight >= 1");
   }
-  const std::string mode = options.replay_concurrency ? "concurrency replay" : "trace replay";
+  const std::string mode = ModeOf(options);
   UNDERSTUDY_TRY_STATUS(options.prefill_engine ? CheckDisaggregated(options, mode)
                                                : CheckAggregated(options, mode));
   UNDERSTUDY_TRY_STATUS(CheckRouter(options.router));

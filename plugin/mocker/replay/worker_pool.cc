@@ -1,12 +1,19 @@
 #include "plugin/mocker/replay/worker_pool.h"
 
+#include "plugin/mocker/config/options.h"
+
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <iterator>
+#include <utility>
 
 namespace understudy::mocker {
 
 namespace {
 
 constexpr std::int64_t kNsPerS = 1'000'000'000;
+constexpr double kNsPerMs = 1e6;
 
 double Ms(Nanoseconds time) {
   const std::int64_t seconds = time.count() / kNsPerS;  // whole ones: the rest is added below
@@ -17,8 +24,12 @@ double Ms(Nanoseconds time) {
 
 }  // namespace
 
+Nanoseconds ToNanoseconds(double ms) {
+  return Nanoseconds(std::llround(ms * kNsPerMs));
+}
+
 double PassEndMs(double at_ms, const PassOutput& pass) {
-  return at_ms + Ms(pass.prefill) + Ms(pass.decode);
+  return at_ms + Ms(pass.fence) + Ms(pass.prefill) + Ms(pass.decode) + Ms(pass.barrier);
 }
 
 Result<std::unique_ptr<WorkerPool>> WorkerPool::New(MockerOptions options,
@@ -28,12 +39,23 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::New(MockerOptions options,
   options.kv_events = kv_events;
   std::unique_ptr<WorkerPool> pool(new WorkerPool());
   UNDERSTUDY_TRY(pool->setup_, EngineSetup::New(options));
+  pool->ranks_per_worker_ = RanksPerWorker(options);
+  pool->has_host_tier_ = options.host_offload.has_value();
+  const std::uint32_t ranks = pool->ranks_per_worker_;
+  pool->ranks_.resize(std::size_t{workers} * ranks);
+  SchedulerConfig config = pool->setup_->config();
+  // The rank counts into the seeds: of drawn tokens, and of accepted drafts as in the original.
+  config.seed = seed;
+  config.ranks_per_worker = workers * ranks;
+  // What a run of 1.6 reports of computed prompts.
+  config.collect_stats = options.semantics == SemanticsRelease::k16;
   for (std::uint32_t i = 0; i < workers; ++i) {
-    auto worker = std::make_unique<Worker>();
-    worker->config = pool->setup_->config();
-    // The rank counts into the seeds: of drawn tokens, and of accepted drafts as in the original.
-    worker->config.seed = seed;
-    worker->scheduler = NewRankScheduler(worker->config, RankIndex{i});
+    auto worker = std::make_unique<Worker>(config, i * ranks, ranks);
+    for (std::uint32_t r = 0; r < ranks; ++r) {
+      Rank& rank = pool->ranks_[std::size_t{i} * ranks + r];
+      rank.scheduler = worker->group.ranks()[r].get();
+      worker->passes.push_back(&rank.pass);
+    }
     pool->workers_.push_back(std::move(worker));
   }
   pool->ready_.resize((workers + 63) / 64);
@@ -42,22 +64,30 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::New(MockerOptions options,
 
 std::uint64_t WorkerPool::preemptions() const {
   std::uint64_t sum = 0;
-  for (const auto& worker : workers_) {
-    sum += worker->scheduler->load().preemptions_total;
+  for (const Rank& rank : ranks_) {
+    sum += rank.scheduler->load().preemptions_total;
   }
   return sum;
 }
 
 std::uint32_t WorkerPool::NextInTurn() {
-  const std::uint32_t index = turn_ % size();
+  const std::uint32_t index = turn_ % workers();
   turn_ = index + 1;
-  return index;
+  Worker& worker = *workers_[index];
+  const std::uint32_t rank = worker.turn % ranks_per_worker_;
+  worker.turn = rank + 1;
+  return index * ranks_per_worker_ + rank;
+}
+
+void WorkerPool::SetBusy(std::uint32_t worker, bool busy) {
+  workers_[worker]->busy = busy;
+  Touch(worker);
 }
 
 void WorkerPool::Touch(std::uint32_t index) {
   const Worker& worker = *workers_[index];
   const std::uint64_t bit = 1ULL << (index % 64);
-  if (!worker.busy && worker.scheduler->HasWork()) {
+  if (!worker.busy && worker.group.HasWork()) {
     ready_[index / 64] |= bit;
   } else {
     ready_[index / 64] &= ~bit;
@@ -71,45 +101,76 @@ std::uint32_t WorkerPool::FirstReady(std::uint32_t from) const {
       return word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
     }
   }
-  return size();
+  return workers();
 }
 
 double WorkerPool::RunPass(std::uint32_t index, double now_ms, Collector& collector) {
   Worker& worker = *workers_[index];
-  worker.scheduler->RunPass(worker.pass);
-  const double end_ms = PassEndMs(now_ms, worker.pass);
-  if (end_ms > now_ms) {
-    const engine::Load load = worker.scheduler->load();
-    collector.series().AddLoad(
-        {now_ms,
-         end_ms,
-         load.requests_waiting,
-         load.requests_running,
-         static_cast<double>(load.blocks_active) / static_cast<double>(load.blocks_total)});
+  worker.group.RunPass(ToNanoseconds(now_ms), worker.passes);
+  const double end_ms = PassEndMs(now_ms, *worker.passes.front());
+  for (const Rank& rank : RanksOf(index)) {
+    collector.AddPromptTokens(rank.pass.stats.prefill_tokens);
+    if (end_ms > now_ms) {
+      const engine::Load load = rank.scheduler->load();
+      collector.series().AddLoad(
+          {now_ms,
+           end_ms,
+           load.requests_waiting,
+           load.requests_running,
+           static_cast<double>(load.blocks_active) / static_cast<double>(load.blocks_total)});
+    }
   }
   Touch(index);
   return end_ms;
 }
 
-void WorkerPool::NoteSignals(std::uint32_t index, bool first_tokens, const Collector& collector) {
-  Worker& worker = *workers_[index];
-  worker.signals.clear();
-  for (const engine::Output& output : worker.pass.outputs) {
+void WorkerPool::EndPass(std::uint32_t worker, double now_ms) {
+  for (Rank& rank : RanksOf(worker)) {
+    command_.Clear();
+    rank.scheduler->EndPass(ToNanoseconds(now_ms), command_);
+    std::move(command_.events.begin(), command_.events.end(), std::back_inserter(rank.pass.events));
+  }
+  Touch(worker);
+}
+
+std::optional<double> WorkerPool::NextTransferMs() const {
+  std::optional<Nanoseconds> earliest;
+  for (std::uint32_t worker = 0; has_host_tier_ && worker < workers(); ++worker) {
+    const auto next = IsBusy(worker) ? std::nullopt : workers_[worker]->group.NextTransfer();
+    if (next && (!earliest || *next < *earliest)) {
+      earliest = next;
+    }
+  }
+  return earliest ? std::optional(static_cast<double>(earliest->count()) / kNsPerMs) : std::nullopt;
+}
+
+bool WorkerPool::HadEffect(std::uint32_t worker, double now_ms, double end_ms) const {
+  const auto did_something = [](const PassOutput* pass) {
+    return pass->progressed || !pass->outputs.empty() || !pass->admissions.empty() ||
+           !pass->events.empty() || !pass->notices.empty();
+  };
+  const std::vector<PassOutput*>& passes = workers_[worker]->passes;
+  return end_ms != now_ms || std::any_of(passes.begin(), passes.end(), did_something);
+}
+
+void WorkerPool::NoteSignals(Rank& rank, bool first_tokens, const Collector& collector) {
+  rank.signals.clear();
+  for (const engine::Output& output : rank.pass.outputs) {
     switch (output.kind) {
       case engine::OutputKind::kToken:
         if (first_tokens && collector.TokensOf(output.id) == 0) {
-          worker.signals.push_back({output.id, false, ReplayStatus::kCompleted});
+          rank.signals.push_back({output.id, false, ReplayStatus::kCompleted});
         }
         break;
       case engine::OutputKind::kLastToken:
       case engine::OutputKind::kDone:
-        worker.signals.push_back({output.id, true, ReplayStatus::kCompleted});
+        rank.signals.push_back({output.id, true, ReplayStatus::kCompleted});
         break;
       case engine::OutputKind::kRejected:
-        worker.signals.push_back({output.id, true, ReplayStatus::kRejected});
+        rank.signals.push_back({output.id, true, ReplayStatus::kRejected});
         break;
       case engine::OutputKind::kFailed:
-        worker.signals.push_back({output.id, true, ReplayStatus::kFailed});
+        rank.signals.push_back({output.id, true, ReplayStatus::kFailed});
         break;
     }
   }

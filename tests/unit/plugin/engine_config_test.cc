@@ -38,7 +38,7 @@ TEST(EngineConfig, DefaultsAreTheReferences) {
   EXPECT_EQ(args.engine.rank_count, 1U);
   EXPECT_FALSE(args.engine.max_model_len);
   EXPECT_FALSE(args.engine.host_offload);
-  EXPECT_FALSE(args.engine.fixed_times);
+  EXPECT_EQ(args.engine.latency_model, "");
   EXPECT_FALSE(args.engine.kv_transfer_bandwidth);
   EXPECT_FALSE(args.engine.speculative);
   EXPECT_FALSE(args.enable_local_indexer);
@@ -74,9 +74,7 @@ TEST(EngineConfig, EveryMemberOfARankArrives) {
   EXPECT_EQ(engine.kv_bytes_per_token, 1024U);
   EXPECT_EQ(engine.kv_transfer_bandwidth, 64.0);
   EXPECT_EQ(engine.kv_transfer_timing, TransferTiming::kDestinationMissing);
-  ASSERT_TRUE(engine.fixed_times);
-  EXPECT_EQ(engine.fixed_times->prefill_ms, 1.5);
-  EXPECT_EQ(engine.fixed_times->decode_ms, 2.0);
+  EXPECT_EQ(engine.latency_model, "fixed:1.5,2");
   EXPECT_EQ(engine.sglang.schedule_policy, SglangPolicy::kLpm);
   EXPECT_EQ(engine.sglang.max_prefill_tokens, 320U);
   EXPECT_EQ(engine.sglang.chunked_prefill_size, 64U);

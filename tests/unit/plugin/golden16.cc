@@ -10,7 +10,7 @@ namespace understudy::mocker {
 
 using Json = nlohmann::json;
 
-MockerOptions Golden16Options(const Json& engine_args) {
+MockerOptions Golden16Options(const Json& engine_args, bool strict) {
   Json config = engine_args;
   if (Json& timing = config["engine"]["timing_model"]; timing.is_null()) {
     config["engine"].erase("timing_model");
@@ -23,12 +23,13 @@ MockerOptions Golden16Options(const Json& engine_args) {
     std::cerr << args.error().message << "\n";
     std::abort();
   }
-  args->engine.strict_reference = true;
+  args->engine.strict_reference = strict;
   return args->engine;
 }
 
-Golden16Worker::Golden16Worker(const Json& engine_args) {
-  auto setup = EngineSetup::New(Golden16Options(engine_args));
+Golden16Worker::Golden16Worker(const Json& engine_args, bool strict) {
+  const MockerOptions options = Golden16Options(engine_args, strict);
+  auto setup = EngineSetup::New(options);
   if (!setup) {
     std::cerr << setup.error().message << "\n";
     std::abort();
@@ -36,7 +37,7 @@ Golden16Worker::Golden16Worker(const Json& engine_args) {
   setup_ = std::move(*setup);
   SchedulerConfig& config = setup_->mutable_config();
   config.collect_stats = true;
-  group_ = std::make_unique<RankGroup>(config, 0, RanksPerWorker(Golden16Options(engine_args)));
+  group_ = std::make_unique<RankGroup>(config, 0, RanksPerWorker(options));
 }
 
 }  // namespace understudy::mocker

@@ -167,12 +167,32 @@ TEST(LatencyModelOption, TakesPrecedenceOverAProfileAndSaysSo) {
       std::vector<std::string>{"planner_profile_data is ignored: latency_model takes precedence"});
 }
 
+// engine-1.6.md 5.1: no floor, and nothing for a pass that computes nothing.
+TEST(LatencyModelOption, MayBeTwoNumbers) {
+  MockerOptions options;
+  options.latency_model = "fixed:1.5,0";
+  const auto setup = EngineSetup::New(options);
+  ASSERT_TRUE(setup) << setup.error().message;
+  const PerfModel& model = *(*setup)->config().perf_model;
+  EXPECT_EQ(model.PrefillMs({2, 100, 0}), 1.5);
+  EXPECT_EQ(model.PrefillMs({2, 100, 100}), 0.0);
+  EXPECT_EQ(model.DecodeMs({1, 5, 5, 100}), 0.0);
+  for (const char* bad :
+       {"fixed:", "fixed:1", "fixed:1,", "fixed:1,-2", "fixed:nan,1", "fixed:1,2x"}) {
+    options.latency_model = bad;
+    EXPECT_EQ(EngineSetup::New(options).error().message,
+              std::string("latency_model: ") + bad +
+                  ": expected fixed:PREFILL_MS,DECODE_MS, two numbers of 0 or more");
+  }
+}
+
 TEST(LatencyModelOption, RefusesWhatIsNoModel) {
   MockerOptions options;
   options.latency_model = "model.txt";
   EXPECT_EQ(
       EngineSetup::New(options).error().message,
-      "latency_model: model.txt: expected a table (.json, .npz) or a plugin (.so, .so:CONFIG)");
+      "latency_model: model.txt: expected a table (.json, .npz), a plugin (.so, .so:CONFIG) or "
+      "fixed:PREFILL_MS,DECODE_MS");
   options.latency_model = "none.json";
   EXPECT_EQ(EngineSetup::New(options).error().message, "latency_model: none.json: no such file");
 }

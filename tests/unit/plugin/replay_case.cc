@@ -1,5 +1,6 @@
 #include "tests/unit/plugin/replay_case.h"
 
+#include "tests/unit/plugin/golden16.h"
 #include "tests/unit/plugin/golden_case.h"
 
 #include <cstdio>
@@ -31,6 +32,11 @@ void AddDistribution(std::map<std::string, double>& out,
   out["p95_" + name] = d.p95;
   out["p99_" + name] = d.p99;
   out["std_" + name] = d.std;
+}
+
+MockerOptions EngineOf(const Json& args, SemanticsRelease release) {
+  // speedup_ratio 0 means "undivided" in the originals; ours is free-running.
+  return release == SemanticsRelease::k16 ? Golden16Options(args, true) : GoldenOptions(args, true);
 }
 
 template <class T>
@@ -71,7 +77,7 @@ void TraceFile::Write(const std::vector<std::string>& lines) {
   }
 }
 
-GoldenSource::GoldenSource(const Json& golden) {
+GoldenSource::GoldenSource(const Json& golden, SemanticsRelease release) {
   const Json& call = golden["call"];
   if (golden.contains("trace_rows")) {
     file_ = std::make_unique<TraceFile>(golden["trace_rows"]);
@@ -86,25 +92,34 @@ GoldenSource::GoldenSource(const Json& golden) {
   options.input_tokens = call["input_tokens"];
   options.output_tokens = call["output_tokens"];
   options.arrival_interval_ms = call.value("arrival_interval_ms", 1.0);
+  if (call.contains("request_rate")) {
+    options.arrival_interval_ms = 1000.0 / call["request_rate"].get<double>();
+    options.poisson_arrivals = true;
+  }
   options.turns_per_session = call.value("turns_per_session", 1U);
   options.inter_turn_delay_ms = call.value("inter_turn_delay_ms", 0.0);
   options.shared_prefix_ratio = call.value("shared_prefix_ratio", 0.0);
   options.num_prefix_groups = call.value("num_prefix_groups", std::uint64_t{0});
+  options.names_sessions = release == SemanticsRelease::k16 &&
+                           (options.num_prefix_groups > 0 || options.shared_prefix_ratio > 0);
   options.merge_prefix_groups = true;
-  options.block_size = GoldenOptions(args, true).block_size;
+  options.block_size = EngineOf(args, release).block_size;
   source_ = NewSyntheticSource(options);
 }
 
-ReplayOptions GoldenReplayOptions(const Json& golden) {
+ReplayOptions GoldenReplayOptions(const Json& golden, SemanticsRelease release) {
   const Json& call = golden["call"];
-  // speedup_ratio 0 means "undivided" in the original; ours is free-running.
   const auto engine = [&](const char* name) {
-    return golden[name].is_null() ? std::nullopt : std::optional(GoldenOptions(golden[name], true));
+    return golden[name].is_null() ? std::nullopt : std::optional(EngineOf(golden[name], release));
   };
   ReplayOptions options;
   options.engine = engine("engine_args");
   options.prefill_engine = engine("prefill_engine_args");
   options.decode_engine = engine("decode_engine_args");
+  // One GPU a rank.
+  const auto ranks = [](const std::optional<MockerOptions>& e) { return e ? e->rank_count : 1; };
+  options.gpus_per_worker = std::max(ranks(options.engine), ranks(options.decode_engine));
+  options.gpus_per_prefill_worker = ranks(options.prefill_engine);
   options.num_workers = call.value("num_workers", 1U);
   options.num_prefill_workers = call.value("num_prefill_workers", 1U);
   options.num_decode_workers = call.value("num_decode_workers", 1U);
@@ -169,12 +184,50 @@ std::map<std::string, double> ReportNumbers(const ReplayReport& report) {
   AddDistribution(out, "itl_ms", report.itl);
   AddDistribution(out, "e2e_latency_ms", report.e2e_latency);
   AddDistribution(out, "output_token_throughput_per_user", report.output_token_throughput_per_user);
+  if (report.release == SemanticsRelease::k16) {
+    count("committed_prefill_tokens", report.committed_prefill_tokens);
+    count("num_ttft_samples", report.ttft.count);
+    count("num_tpot_samples", report.tpot.count);
+    count("num_e2e_latency_samples", report.e2e_latency.count);
+  }
   return out;
+}
+
+const char* PoolName(ReplayStage stage) {
+  static const char* const kNames[] = {"agg", "prefill", "decode"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
+
+/// Only what is not about a router that looks at caches.
+Json RoutingJson(const ReplayRouting& routing) {
+  return {{"pool", PoolName(routing.stage)},
+          {"outcome", routing.queued_ms ? "queued" : "immediate"},
+          {"logical_worker_id", routing.worker},
+          {"scheduler_id", routing.scheduler},
+          {"dp_rank", routing.rank},
+          {"reported_overlap_tokens", routing.overlap_tokens}};
+}
+
+Json HistoryJson(const ReplayHistory& history) {
+  Json admissions = Json::array();
+  for (const ReplayAdmission& admission : history.admissions) {
+    admissions.push_back({{"pool", PoolName(admission.stage)},
+                          {"at_ms", admission.at_ms},
+                          {"reused_input_tokens", admission.reused_tokens}});
+  }
+  Json routings = Json::array();
+  for (const ReplayRouting& routing : history.routings) {
+    routings.push_back(RoutingJson(routing));
+  }
+  return {{"requested_output_length", history.requested_output_length},
+          {"terminal_time_ms", Nullable(history.terminal_time_ms)},
+          {"routing_history", routings},
+          {"admission_history", admissions}};
 }
 
 Json RecordJson(const ReplayRecord& record) {
   static const char* const kNames[] = {"completed", "rejected", "canceled", "failed"};
-  return {
+  Json json = {
       {"session_id", record.session_id.empty() ? Json(nullptr) : Json(record.session_id)},
       {"turn_index", Nullable(record.turn)},
       {"arrival_time_ms", record.arrival_time_ms},
@@ -201,6 +254,10 @@ Json RecordJson(const ReplayRecord& record) {
       {"decode_route_overlap_tokens", Nullable(record.decode_route_overlap_tokens)},
       {"terminal_status", kNames[static_cast<std::size_t>(record.status)]},
   };
+  if (record.history) {
+    json.update(HistoryJson(*record.history));
+  }
+  return json;
 }
 
 }  // namespace understudy::mocker

@@ -31,7 +31,7 @@ class TraceFile {
 /// The workload of a case.
 class GoldenSource {
  public:
-  explicit GoldenSource(const nlohmann::json& golden);
+  GoldenSource(const nlohmann::json& golden, SemanticsRelease release);
   [[nodiscard]] ReplaySource& source() { return *source_; }
 
  private:
@@ -39,12 +39,14 @@ class GoldenSource {
   std::unique_ptr<ReplaySource> source_;
 };
 
-[[nodiscard]] ReplayOptions GoldenReplayOptions(const nlohmann::json& golden);
+/// `release` recorded the case.
+[[nodiscard]] ReplayOptions GoldenReplayOptions(const nlohmann::json& golden,
+                                                SemanticsRelease release);
 
-/// Numbers of a report under the names of the original, without those of wall time.
+/// Numbers of a report under the names of its release, without those of wall time.
 [[nodiscard]] std::map<std::string, double> ReportNumbers(const ReplayReport& report);
 
-/// A record as the original writes it.
+/// A record as its release writes it.
 [[nodiscard]] nlohmann::json RecordJson(const ReplayRecord& record);
 
 }  // namespace understudy::mocker

@@ -297,7 +297,7 @@ std::string ErrorOfFlow(const FlowLimits& limits) {
   EXPECT_TRUE(workload.Open());
   const ReplayOptions options;
   const ReplayObserver observer;
-  Collector collector({}, observer, 1, 100);
+  Collector collector(SemanticsRelease::k13, {}, observer, 1, 100);
   RequestFlow flow({options, workload, collector}, limits);
   engine::Request request;
   Result<bool> there = true;
@@ -325,7 +325,7 @@ TEST(Replay, MemoryDoesNotGrowWithTheLengthOfTheWorkload) {
   const auto source = NewSyntheticSource(workload);
   ASSERT_TRUE(source->Open(ReplayOrder::kByTime));
   ReplayObserver observer;
-  Collector collector({}, observer, 1, 20000);
+  Collector collector(SemanticsRelease::k13, {}, observer, 1, 20000);
   ReplayRow row;
   std::uint64_t places = 0;
   std::vector<RequestId> live;

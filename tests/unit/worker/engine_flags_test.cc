@@ -1,6 +1,5 @@
-#include "worker/config/engine_flags.h"
-
 #include "tests/fakes/server_process.h"
+#include "worker/config/engine_input.h"
 #include "worker/config/kv_bytes.h"
 
 #include <fstream>
@@ -15,8 +14,10 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
+constexpr EngineRelease k13{.semantics = mocker::SemanticsRelease::k13};
+
 std::string ErrorOf(const EngineFlags& flags) {
-  const auto args = LoadEngineArgs(flags, std::nullopt);
+  const auto args = LoadEngineArgs(flags, k13, std::nullopt);
   return args ? "accepted" : args.error().message;
 }
 
@@ -28,7 +29,7 @@ std::string ErrorWith(Change change) {
 }
 
 mocker::EngineArgs Load(const EngineFlags& flags, std::optional<std::string> model = {}) {
-  auto args = LoadEngineArgs(flags, model);
+  auto args = LoadEngineArgs(flags, k13, model);
   EXPECT_TRUE(args) << (args ? "" : args.error().message);
   return args ? std::move(*args) : mocker::EngineArgs{};
 }
@@ -168,6 +169,26 @@ TEST(EngineFlags, NegativeCountsAreNamed) {
             "--kv-bytes-per-token must not be negative, got -8");
 }
 
+TEST(EngineFlags, WhatOnly16HasIsRefused) {
+  const std::string tail = " is a flag of release 1.6; the engine of 1.3 has no use for it";
+  EXPECT_EQ(ErrorWith([](auto& f) { f.num_host_blocks = 5; }), "--num-host-blocks" + tail);
+  EXPECT_EQ(ErrorWith([](auto& f) { f.host_offload_h2d_bandwidth_gbps = 5; }),
+            "--host-offload-h2d-bandwidth-gbps" + tail);
+  EXPECT_EQ(ErrorWith([](auto& f) { f.ais_perf_config = "{}"; }), "--ais-perf-config" + tail);
+}
+
+TEST(EngineFlags, ALimitOfTheSequenceIsForEnginesOfBlocks) {
+  EngineFlags flags;
+  flags.max_model_len = 4096;
+  EXPECT_EQ(Load(flags).engine.max_model_len, 4096U);
+  flags.max_model_len = 0;
+  EXPECT_EQ(ErrorOf(flags), "--max-model-len must be at least 1, got 0");
+  flags.max_model_len = 4096;
+  flags.engine_type = "sglang";
+  EXPECT_EQ(ErrorOf(flags),
+            "--max-model-len with --engine-type sglang needs the engine of release 1.6");
+}
+
 TEST(EngineFlags, ReasoningThatIsNoneIsNamed) {
   EXPECT_EQ(ErrorWith([](auto& f) { f.reasoning = "{}"; }),
             "--reasoning: missing field `start_thinking_token_id` at line 1 column 2");
@@ -226,6 +247,14 @@ TEST_F(EngineArgsFile, LeavesWhatItsJsonCannotHoldToFlags) {
   const auto args = Load(flags);
   EXPECT_EQ(args.engine.kv_bytes_per_token, 7U);
   EXPECT_EQ(args.engine.latency_model, "times.json");
+}
+
+TEST_F(EngineArgsFile, InTheFormOf16IsToldWhichOneIsMeant) {
+  EXPECT_EQ(ErrorOf(Flags(R"({"engine":{"block_size":16}})")),
+            name_ +
+                "Failed to parse MockEngineArgs JSON: these are nested arguments, of release 1.6: "
+                "give --engine-semantics 1.6, or flat ones, like {\"engine_type\": \"vllm\", "
+                "\"block_size\": 16}");
 }
 
 TEST_F(EngineArgsFile, ErrorsNameTheFile) {

@@ -162,6 +162,17 @@ TEST(Registration, TheCardTellsTheDefaultsOfWhatIsUnlimited) {
   EXPECT_EQ(card->max_num_batched_tokens, 8192U);
 }
 
+// engine-1.6.md 1.4.
+TEST(Registration, TheCardOfTheEngineOf16TellsTheContextAndNoLimitThatIsNotThere) {
+  auto config = Config(1);
+  config.args = *mocker::ParseEngineConfig(
+      R"({"engine":{"max_model_len":4096,"max_num_seqs":null,"max_num_batched_tokens":null}})");
+  const auto card = MakeCard(config);
+  ASSERT_TRUE(card);
+  EXPECT_EQ(card->context_length, 4096U);
+  EXPECT_EQ(transport::EncodeCard(*card).find("max_num_"), std::string::npos);
+}
+
 // M-097.
 TEST(Registration, TheCardTellsThatPlannedAnswersAreTaken) {
   const auto card = MakeCard(Config(1));

@@ -32,6 +32,12 @@ struct HostOffloadConfig {
 
 enum class TimingType : std::uint8_t { kPolynomial, kFixed, kExternal };
 
+/// What passes take whatever they compute.
+struct FixedTimes {
+  double prefill_ms = 0.0;  ///< of a pass that computes prompt tokens
+  double decode_ms = 0.0;   ///< of a pass that decodes
+};
+
 /// `engine.timing_model`.
 struct TimingConfig {
   TimingType type = TimingType::kPolynomial;

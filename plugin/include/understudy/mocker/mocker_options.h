@@ -24,12 +24,6 @@ enum class WorkerType : std::uint8_t { kAggregated, kPrefill, kDecode };
 /// Which tokens a hand-off is charged for: the whole prompt, or what the destination did not have.
 enum class TransferTiming : std::uint8_t { kFullPrompt, kDestinationMissing };
 
-/// What passes take whatever they compute: dynamo-mocker 1.6.1's timing model "fixed". No floor.
-struct FixedTimes {
-  double prefill_ms = 0.0;  ///< of a pass that computes prompt tokens
-  double decode_ms = 0.0;   ///< of a pass that decodes
-};
-
 enum class SglangPolicy : std::uint8_t { kFifo, kLpm };
 
 /// Only for EngineType::kSglang. Source: dynamo-mocker 1.3.0 SglangArgs (engine.md 1.1).
@@ -110,8 +104,6 @@ struct MockerOptions {
   SglangOptions sglang{};
   std::optional<SpeculativeOptions> speculative{};
   std::optional<ReasoningOptions> reasoning{};
-  /// In place of the polynomials; a profile or a latency model takes precedence.
-  std::optional<FixedTimes> fixed_times{};
   /// Planner profile: an .npz file or a folder with profiling results (engine.md 5.2, 5.3); empty =
   /// none.
   std::string planner_profile_data{};

@@ -90,13 +90,16 @@ struct SyntheticOptions {
   std::uint32_t input_tokens = 512;
   std::uint32_t output_tokens = 64;
   double arrival_interval_ms = 1.0;
-  /// Ours: exponentially distributed distances of this mean instead of equal ones.
+  /// Exponentially distributed distances of this mean instead of equal ones; 1.6 draws the same.
   bool poisson_arrivals = false;
   std::uint32_t turns_per_session = 1;
   double inter_turn_delay_ms = 0.0;
   /// Share of the leading blocks that come from a group's prefix, [0, 1].
   double shared_prefix_ratio = 0.0;
   std::uint64_t num_prefix_groups = 0;
+  /// Sessions of one turn have names as well, as in the reference's release 1.6 when prompts share
+  /// prefixes.
+  bool names_sessions = false;
   /// All groups have the same tokens, as in the reference, which keeps 32 bits of the ids in which
   /// it distinguishes them.
   bool merge_prefix_groups = false;
@@ -133,7 +136,8 @@ struct ReplaySla {
 };
 
 /// Either `engine`, or both of `prefill_engine` and `decode_engine` (disaggregated); none of them =
-/// an aggregated engine with the defaults. rank_count is the engine's dp_size and has to be 1.
+/// an aggregated engine with the defaults. Their `semantics` are one release, whose report a run
+/// gives. rank_count is the ranks of a worker: 1 in 1.3; in 1.6 they share passes.
 struct ReplayOptions {
   std::optional<MockerOptions> engine;
   std::optional<MockerOptions> prefill_engine;
@@ -155,6 +159,35 @@ struct ReplayOptions {
 
 enum class ReplayStatus : std::uint8_t { kCompleted, kRejected, kCanceled, kFailed };
 
+enum class ReplayStage : std::uint8_t { kAggregated, kPrefill, kDecode };
+
+/// A worker got the request.
+struct ReplayRouting {
+  ReplayStage stage = ReplayStage::kAggregated;
+  /// When it began to wait in the router; none = a worker got it at once.
+  std::optional<double> queued_ms{};
+  double routed_ms = 0.0;
+  std::uint32_t worker = 0;
+  std::uint32_t rank = 0;       ///< within the worker
+  std::uint32_t scheduler = 0;  ///< the rank, numbered through all workers
+  std::uint32_t overlap_tokens = 0;
+};
+
+/// A scheduler took the request up, again after each preemption.
+struct ReplayAdmission {
+  ReplayStage stage = ReplayStage::kAggregated;
+  double at_ms = 0.0;
+  std::uint32_t reused_tokens = 0;
+};
+
+/// What release 1.6 tells of a request beyond what 1.3 does.
+struct ReplayHistory {
+  std::uint32_t requested_output_length = 0;
+  std::optional<double> terminal_time_ms;
+  std::vector<ReplayRouting> routings;
+  std::vector<ReplayAdmission> admissions;
+};
+
 /// What became of one request. Times are ms since the start; an absent one did not happen. Source:
 /// dynamo-mocker 1.3.0 per-request JSONL. References are valid during the call.
 struct ReplayRecord {
@@ -170,7 +203,7 @@ struct ReplayRecord {
   std::optional<double> e2e_latency_ms;
   std::optional<double> itl_ms;  ///< mean of its gaps
   std::uint32_t input_length = 0;
-  std::uint32_t output_length = 0;
+  std::uint32_t output_length = 0;        ///< 1.3: as asked for; 1.6: as it came
   std::uint32_t reused_input_tokens = 0;  ///< most of its admissions
   std::optional<std::uint32_t> prefill_worker_idx;
   std::optional<std::uint32_t> decode_worker_idx;
@@ -185,6 +218,7 @@ struct ReplayRecord {
   std::optional<std::uint32_t> prefill_route_overlap_tokens;
   std::optional<std::uint32_t> decode_route_overlap_tokens;
   ReplayStatus status = ReplayStatus::kCompleted;
+  std::optional<ReplayHistory> history;  ///< 1.6
 };
 
 /// Percentiles are the value at index round((n - 1) * p / 100) of the sorted samples; std is the
@@ -249,10 +283,11 @@ enum class ReplayEnd : std::uint8_t { kWorkloadDone, kSimTimeReached, kStopped }
 
 /// Names: engine.md 9, "Report keys".
 struct ReplayReport {
-  std::uint64_t num_requests = 0;        ///< arrived
-  std::uint64_t completed_requests = 0;  ///< got at least one token
-  std::uint64_t rejected_requests = 0;   ///< ours
-  std::uint64_t failed_requests = 0;     ///< ours
+  SemanticsRelease release = SemanticsRelease::k13;  ///< whose keys and definitions these are
+  std::uint64_t num_requests = 0;                    ///< arrived
+  std::uint64_t completed_requests = 0;              ///< got at least one token
+  std::uint64_t rejected_requests = 0;               ///< ours
+  std::uint64_t failed_requests = 0;                 ///< ours
   std::uint64_t total_input_tokens = 0;
   std::uint64_t total_output_tokens = 0;
   double duration_ms = 0.0;
@@ -267,6 +302,7 @@ struct ReplayReport {
   std::uint32_t decode_gpus_per_worker = 0;
   double gpu_hours = 0.0;
   std::optional<Goodput> goodput;
+  std::uint64_t committed_prefill_tokens = 0;  ///< 1.6: computed, again after a preemption
   std::uint64_t processed_tokens = 0;
   double processed_tokens_per_s = 0.0;         ///< of wall time
   double processed_output_tokens_per_s = 0.0;  ///< of wall time
@@ -303,7 +339,8 @@ struct ReplayObserver {
 /// Runs the workload to its end. Deterministic: equal options and an equal workload give an equal
 /// report but for wall time. Blocks; no thread is started. Errors: kInvalidConfig (one line, the
 /// reference's text where it has one), the source's, and kInternal when the simulation cannot go
-/// on ("offline replay reached a dead end with N in-flight requests remaining").
+/// on ("offline replay reached a dead end with N in-flight requests remaining"; 1.6: its text about
+/// an effect-free pass).
 [[nodiscard]] Result<ReplayReport> RunReplay(const ReplayOptions& options,
                                              ReplaySource& source,
                                              const ReplayObserver& observer = {});

@@ -96,6 +96,41 @@ TEST(ReplayEngines, AreRefusedByOptionMemberAndValue) {
             "--latency-model, or leave it out");
 }
 
+/// Of release 1.6, with these arguments for all workers, or for prefill and decode workers.
+void Set16(const std::vector<std::string>& arguments, Engines& engines) {
+  engines.flags.release.semantics = mocker::SemanticsRelease::k16;
+  if (arguments.size() == 1) {
+    engines.flags.engine.extra_engine_args = arguments[0];
+    return;
+  }
+  engines.plan.disaggregated = true;
+  engines.plan.prefill_engine_args = arguments[0];
+  engines.plan.decode_engine_args = arguments[1];
+}
+
+TEST(ReplayEngines, OfRelease16ComeFromNestedArguments) {
+  Engines engines;
+  Set16({R"({"engine": {"backend": "sglang", "block_size": 16}, "dp_size": 2})"}, engines);
+  ASSERT_EQ(engines.Set(), "set");
+  EXPECT_EQ(engines.plan.options.engine->semantics, mocker::SemanticsRelease::k16);
+  EXPECT_EQ(engines.plan.options.engine->engine_type, mocker::EngineType::kSglang);
+  EXPECT_EQ(engines.plan.options.gpus_per_worker, 2U) << "one of each rank";
+  EXPECT_EQ(engines.plan.synthetic.block_size, 16U);
+  Set16({R"({"block_size": 16})"}, engines);
+  EXPECT_EQ(engines.Set(),
+            "--extra-engine-args: these are flat arguments, of release 1.3: give --dynamo-release "
+            "1.3, or nested ones, like {\"engine\": {\"backend\": \"vllm\", \"block_size\": 16}}");
+}
+
+TEST(ReplayEngines, Of16InPoolsAreWhatTheirPoolIs) {
+  Engines engines;
+  Set16({"{}", R"({"engine": {"worker_type": "aggregated"}})"}, engines);
+  ASSERT_EQ(engines.Set(), "set");
+  EXPECT_EQ(engines.plan.options.prefill_engine->worker_type, mocker::WorkerType::kPrefill);
+  EXPECT_EQ(engines.plan.options.decode_engine->worker_type, mocker::WorkerType::kAggregated)
+      << "it said so, and the run refuses it";
+}
+
 TEST(ReplayEngines, TellWhatHasNoEffectOnce) {
   Engines engines;
   engines.plan.disaggregated = true;

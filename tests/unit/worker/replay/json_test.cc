@@ -51,6 +51,60 @@ TEST(ReplayReportJson, HasTheGoodputKeysOfTheReferenceWhenThereIsAnSla) {
   EXPECT_EQ(made["goodput_completed_requests"], 10);
 }
 
+json Golden16(const std::string& name) {
+  std::ifstream in(std::string(UNDERSTUDY_SOURCE_DIR) + "/tests/vectors/engine-1.6/" + name);
+  return json::parse(in);
+}
+
+TEST(ReplayReportJson, HasExactlyTheKeysOfRelease16) {
+  auto report = SampleReport();
+  report.release = mocker::SemanticsRelease::k16;
+  report.committed_prefill_tokens = 77;
+  const json golden = Golden16("replay_trace_vllm_basic.json")["report"];
+  auto keys = KeysOf(golden);
+  keys.insert(kWallKeys.begin(), kWallKeys.end());
+  keys.insert("understudy");
+  const auto made = json::parse(ReplayReportJson(report, SampleInfo()));
+  EXPECT_EQ(KeysOf(made), keys);
+  EXPECT_EQ(made["committed_prefill_tokens"], 77);
+  EXPECT_EQ(made["num_ttft_samples"], report.ttft.count);
+  for (const char* constant : {"kv_eviction_policy", "power_w", "power_coverage"}) {
+    EXPECT_EQ(made[constant], golden[constant]) << constant;
+  }
+}
+
+// Written as the original wrote the same request: the second one of the recording, preempted.
+TEST(ReplayRecordJson, HasExactlyTheMembersOfRelease16) {
+  for (const char* name : {"replay_synth_vllm_preempt.json", "replay_synth_vllm_batch.json"}) {
+    const json golden = Golden16(name)["per_request"][5];
+    mocker::ReplayRecord record;
+    mocker::ReplayHistory& history = record.history.emplace();
+    history.requested_output_length = golden["requested_output_length"];
+    history.terminal_time_ms = golden["terminal_time_ms"].get<double>();
+    history.routings.push_back({});
+    for (const json& admission : golden["admission_history"]) {
+      history.admissions.push_back(
+          {mocker::ReplayStage::kAggregated, admission["at_ms"], admission["reused_input_tokens"]});
+    }
+    std::string line;
+    AppendReplayRecordJson(record, line);
+    const json made = json::parse(line);
+    auto keys = KeysOf(golden);
+    keys.insert("uuid");  // left out of the recording
+    EXPECT_EQ(KeysOf(made), keys);
+    for (const auto* member : {"requested_output_length",
+                               "terminal_time_ms",
+                               "dispatched_at_ms",
+                               "routing_history",
+                               "admission_history",
+                               "admission_count",
+                               "readmission_count",
+                               "pressure_record_ordinals"}) {
+      EXPECT_EQ(made[member], golden[member]) << name << " " << member;
+    }
+  }
+}
+
 TEST(ReplayReportJson, PutsEveryStatisticUnderItsName) {
   const auto made = json::parse(ReplayReportJson(SampleReport(), SampleInfo()));
   EXPECT_EQ(made["num_requests"], 12'345);

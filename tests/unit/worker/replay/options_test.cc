@@ -93,6 +93,29 @@ TEST(ReplayOptions, TakeARateInsteadOfAnInterval) {
   EXPECT_EQ(Refusal(flags), "give either --arrival-interval-ms or --request-rate, not both");
 }
 
+// engine-1.6.md 9: the texts and defaults of 1.6.1.
+TEST(ReplayOptions, Of16TakeOneKindOfArrivals) {
+  auto flags = Synthetic();
+  flags.dynamo_release = "1.6";
+  const std::string refusal =
+      "synthetic replay requires exactly one of replay_concurrency, request_rate, or "
+      "arrival_interval_ms (--replay-concurrency, --request-rate, --arrival-interval-ms)";
+  EXPECT_EQ(Refusal(flags), refusal);
+  flags.request_rate = 50.0;
+  auto plan = MakeReplayPlan(flags);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_TRUE(plan->synthetic.poisson_arrivals);
+  EXPECT_FALSE(plan->synthetic.names_sessions);
+  flags.arrival_process = "constant";
+  flags.num_prefix_groups = 2;
+  plan = MakeReplayPlan(flags);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_FALSE(plan->synthetic.poisson_arrivals);
+  EXPECT_TRUE(plan->synthetic.names_sessions);
+  flags.replay_concurrency = 4;
+  EXPECT_EQ(Refusal(flags), refusal);
+}
+
 TEST(ReplayOptions, TakeEitherATraceOrASyntheticLoad) {
   EXPECT_EQ(Refusal({}),
             "nothing to replay: give a trace file, or --request-count, --input-tokens and "
