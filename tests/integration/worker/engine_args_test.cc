@@ -211,10 +211,10 @@ TEST_F(EngineArgs, WhatIsWrongIsNamedInOneLine) {
   ExpectExit({"--bandwidth-g1-to-g2-gbps", "-1.5"},
              2,
              "--bandwidth-g1-to-g2-gbps: must be non-negative, got -1.5");
-  ExpectExit({"--aic-mtp-seed", "-1"}, 2, "--aic-mtp-seed: must be non-negative, got -1");
+  ExpectExit({"--aic-mtp-seed", "-1"}, 2, "--ais-mtp-seed: must be non-negative, got -1");
   ExpectExit({"--aic-mtp-seed", "18446744073709551616"},
              2,
-             "--aic-mtp-seed: must be a whole number up to 18446744073709551615, got "
+             "--ais-mtp-seed: must be a whole number up to 18446744073709551615, got "
              "18446744073709551616");
   ExpectExit({"--num-g2-blocks", "many"}, 2, "--num-g2-blocks: must be a whole number");
   ExpectExit({"--bandwidth-g1-to-g2-gbps", "nan"},
