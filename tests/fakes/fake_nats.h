@@ -30,6 +30,19 @@ class FakeNats final : public transport::NatsClient {
     return last_;
   }
   void Unsubscribe(SubscriptionId id) override { subscriptions_.erase(id); }
+  void Retire(SubscriptionId id, std::function<void()> done) override {
+    auto end = [this, id, done = std::move(done)] {
+      Unsubscribe(id);
+      done();
+    };
+    if (hold_retirements) {
+      retirements.push_back(std::move(end));
+    } else {
+      end();
+    }
+  }
+  bool hold_retirements = false;
+  std::vector<std::function<void()>> retirements;  ///< not over yet
   Status Publish(const std::string& subject,
                  std::span<const std::byte> payload,
                  const std::string& reply) override {

@@ -109,6 +109,26 @@ class Client final : public NatsClient {
     }
   }
 
+  void Retire(SubscriptionId id, std::function<void()> done) override {
+    const auto it = subscriptions_.find(id);
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(kRetireLimit).count();
+    if (it == subscriptions_.end() || !it->second.subscription || !connected() ||
+        natsSubscription_DrainTimeout(it->second.subscription.get(), limit) != NATS_OK) {
+      Unsubscribe(id);
+      loop_.Post(std::move(done));
+      return;
+    }
+    it->second.retired = true;
+    Flush(kRetireLimit, [this, id, done = std::move(done)](const Status&) mutable {
+      // What came before the answer is read, but perhaps not handled yet.
+      loop_.Post([this, alive = alive_, id, done = std::move(done)]() mutable {
+        if (*alive) {
+          EndRetirement(id, std::move(done));
+        }
+      });
+    });
+  }
+
   Status Publish(const std::string& subject,
                  std::span<const std::byte> payload,
                  const std::string& reply) override {
@@ -230,6 +250,7 @@ class Client final : public NatsClient {
     std::string subject, queue;
     std::shared_ptr<Handler> handler;
     SubPtr subscription;
+    bool retired = false;  ///< not put back after a lost link
   };
   struct FlushWaiter {
     std::uint64_t number = 0;
@@ -312,7 +333,9 @@ class Client final : public NatsClient {
     backoff_ = kBackoffFirst;
     payload_bytes_max_ = natsConnection_GetMaxPayload(link_->get());
     for (auto& [id, entry] : subscriptions_) {
-      Attach(entry);
+      if (!entry.retired) {
+        Attach(entry);
+      }
     }
     link_->on_readable = [this] { return Drain(); };
     link_->on_closed = [this] { LinkClosed(); };
@@ -384,6 +407,13 @@ class Client final : public NatsClient {
       natsSubscription_SetPendingLimits(raw, kPendingMessagesMax, kPendingBytesMax);
       entry.subscription.reset(raw);
     }
+  }
+
+  void EndRetirement(SubscriptionId id, std::function<void()> done) {
+    while (DrainOne(id)) {
+    }
+    Unsubscribe(id);
+    done();
   }
 
   /// False when messages are left: a post goes on with them, and the socket waits. Otherwise many

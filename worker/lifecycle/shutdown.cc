@@ -58,9 +58,6 @@ void Shutdown::Unsubscribe() {
     return;
   }
   phase_ = Phase::kDrain;
-  for (const auto id : parts_.subscriptions) {
-    parts_.requests->Unsubscribe(id);
-  }
   Log(LogLevel::kInfo,
       kTarget,
       "Phase 2: draining",
@@ -77,11 +74,18 @@ void Shutdown::Unsubscribe() {
     }
   });
   parts_.path->OnIdle([this] { loop_.Post([this] { CheckDrained(); }); });
+  retiring_ = parts_.subscriptions.size();
+  for (const auto id : parts_.subscriptions) {  // requests on their way are taken as well
+    parts_.requests->Retire(id, [this] {
+      --retiring_;
+      CheckDrained();
+    });
+  }
   CheckDrained();
 }
 
 void Shutdown::CheckDrained() {
-  if (phase_ != Phase::kDrain || parts_.path->running() != 0) {
+  if (phase_ != Phase::kDrain || retiring_ != 0 || parts_.path->running() != 0) {
     return;
   }
   if (parts_.path->undelivered() != 0) {  // a slow reader has until the drain limit, too

@@ -75,6 +75,7 @@ class Shutdown {
   std::function<void()> done_;
   std::unique_ptr<transport::Timer> timer_, poll_;
   Phase phase_ = Phase::kIdle;
+  std::size_t retiring_ = 0;  ///< subscriptions that may still bring requests
   int closing_ = 0;
 };
 

@@ -128,6 +128,37 @@ TEST_F(NatsMessages, StopAfterUnsubscribe) {
   EXPECT_EQ(inbox.size(), 1U);
 }
 
+TEST_F(NatsMessages, ARetiredSubscriptionHandlesWhatWasSentBefore) {
+  constexpr std::size_t kMessages = 1000;  // more than a wake of the loop takes
+  Inbox inbox;
+  const auto id = client_->Subscribe("retired", inbox);
+  std::promise<std::size_t> handled;
+  client_->Do([&](NatsClient& client) {
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      EXPECT_TRUE(client.Publish("retired", {}, {}));
+    }
+    client.Retire(id, [&] { handled.set_value(inbox.size()); });
+  });
+  EXPECT_EQ(handled.get_future().get(), kMessages);
+  ASSERT_TRUE(client_->Publish("retired", "late"));
+  ASSERT_TRUE(client_->Flush());
+  EXPECT_EQ(inbox.size(), kMessages);
+}
+
+TEST_F(NatsMessages, RetiringWithoutASubscriptionOrLinkIsOverAtOnce) {
+  Inbox inbox;
+  const auto id = client_->Subscribe("twice", inbox);
+  std::promise<void> first, second, third;
+  client_->Do([&](NatsClient& client) {
+    client.Retire(999, [&] { first.set_value(); });
+    client.Retire(id, [&] { second.set_value(); });
+    client.Retire(id, [&] { third.set_value(); });
+  });
+  for (auto* over : {&first, &second, &third}) {
+    over->get_future().get();
+  }
+}
+
 TEST_F(NatsMessages, MayChangeSubscriptionsFromAHandler) {
   Inbox later;
   std::promise<void> handled;

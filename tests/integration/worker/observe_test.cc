@@ -178,7 +178,8 @@ TEST_F(Observe, ServiceQuestionsAreAnsweredWithCorrectCounts) {
   const auto info = Ask("$SRV.INFO." + service);
   EXPECT_EQ(info["type"], "io.nats.micro.v1.info_response");
   EXPECT_EQ(info["description"], "Dynamo component backend in namespace " + ns());
-  ASSERT_EQ(info["endpoints"].size(), 3U) << "and where each release asks for KV events";
+  ASSERT_EQ(info["endpoints"].size(), 5U)
+      << "and where each release asks for KV events, control and clear_kv_blocks";
   const auto serving = Serving(info);
   ASSERT_EQ(serving.size(), 1U);
   EXPECT_EQ(serving[0]["subject"], worker->SubjectIn(ns()));

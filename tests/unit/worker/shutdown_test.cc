@@ -98,6 +98,17 @@ TEST_F(ShutdownTest, LeavesDiscoveryFirstAndKeepsServingForTheGracePeriod) {
   EXPECT_TRUE(done_);
 }
 
+TEST_F(ShutdownTest, RequestsOnTheirWayAreTakenBeforeItEnds) {
+  requests_.hold_retirements = true;
+  shutdown_->Begin();
+  loop_.Advance(std::chrono::seconds(1));
+  EXPECT_FALSE(done_) << "more may come, though nothing runs";
+  ASSERT_EQ(requests_.retirements.size(), 1U);
+  requests_.retirements[0]();
+  loop_.RunPosted();
+  EXPECT_TRUE(done_);
+}
+
 TEST_F(ShutdownTest, AnUnreachableStoreDoesNotStopIt) {
   discovery_.answer_delete = false;
   shutdown_->Begin();
