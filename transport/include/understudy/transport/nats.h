@@ -63,9 +63,9 @@ class NatsClient {
                                    Handler handler) = 0;
   /// No handler runs afterwards; messages on their way are lost.
   virtual void Unsubscribe(SubscriptionId id) = 0;
-  /// The server sends nothing more; what it has sent already is still handled, then the subscription
-  /// is gone and `done` runs, after kRetireLimit or the loss of the link at the latest. Never from
-  /// within this call.
+  /// The server sends nothing more; what it has sent already is still handled, then the
+  /// subscription is gone and `done` runs, after kRetireLimit or the loss of the link at the
+  /// latest. Never from within this call.
   static constexpr Nanoseconds kRetireLimit = std::chrono::seconds(1);
   virtual void Retire(SubscriptionId id, std::function<void()> done) = 0;
 
