@@ -70,7 +70,8 @@ std::vector<BlockHash> HostTier::Victims(std::uint64_t count,
 
 HostTier::TransferId HostTier::PrepareStore(std::span<const LogicalBlock> blocks,
                                             std::size_t from,
-                                            std::size_t to) {
+                                            std::size_t to,
+                                            KvPool::Tokens tokens) {
   Transfer transfer;
   for (std::size_t i = from; i < to; ++i) {
     if (!entries_.contains(blocks[i].hash)) {
@@ -100,6 +101,10 @@ HostTier::TransferId HostTier::PrepareStore(std::span<const LogicalBlock> blocks
       entry->second.position = i;
       entry->second.tokens_hash = blocks[i].tokens_hash;
       entry->second.parent = i > 0 ? std::optional(blocks[i - 1].hash) : std::nullopt;
+      if (!tokens.empty()) {
+        const auto own = tokens.subspan(i * options_.block_size, options_.block_size);
+        entry->second.tokens.assign(own.begin(), own.end());
+      }
     }
   }
   transfers_.emplace(id, std::move(transfer));
@@ -210,13 +215,16 @@ std::optional<HostTier::Done> HostTier::Complete(Nanoseconds at) {
 void HostTier::TellStored(const std::vector<BlockHash>& blocks) {
   bool joins = false;
   for (const BlockHash block : blocks) {
-    const Entry& entry = entries_.at(block);
+    Entry& entry = entries_.at(block);
     joins = joins && entry.parent == changes_.back().blocks.back().block_hash;
     if (!joins) {
-      changes_.push_back({true, entry.parent, entry.position, {}});
+      changes_.push_back({true, entry.parent, entry.position, {}, {}});
       joins = true;
     }
-    changes_.back().blocks.push_back({block, entry.tokens_hash});
+    Change& change = changes_.back();
+    change.blocks.push_back({block, entry.tokens_hash});
+    change.tokens.insert(change.tokens.end(), entry.tokens.begin(), entry.tokens.end());
+    entry.tokens = {};
   }
 }
 

@@ -28,6 +28,7 @@ class HostTier {
     double to_host_gbps = 0.0;  ///< 1e9 bytes a second; 0 = no limit
     double to_device_gbps = 0.0;
     Nanoseconds latency{0};
+    std::uint32_t block_size = 0;  ///< tokens; for changes that name them
   };
   /// Numbers from 1 on; 0 = none.
   using TransferId = std::uint64_t;
@@ -38,6 +39,7 @@ class HostTier {
     std::optional<BlockHash> parent;  ///< of the first one
     std::uint64_t position = 0;       ///< of the first one in its sequence, blocks
     std::vector<engine::KvBlock> blocks;
+    std::vector<std::uint32_t> tokens;  ///< of stored blocks, if PrepareStore was told
   };
   struct Done {
     TransferId id = 0;
@@ -53,10 +55,12 @@ class HostTier {
   void Touch(std::span<const LogicalBlock> blocks);
 
   /// Makes room for those of `blocks[from, to)` that are not here (there are some) and announces
-  /// them: they leave with SubmitStores. 0: no room.
+  /// them: they leave with SubmitStores. `tokens` are those of the sequence from its start on, or
+  /// none. 0: no room.
   [[nodiscard]] TransferId PrepareStore(std::span<const LogicalBlock> blocks,
                                         std::size_t from,
-                                        std::size_t to);
+                                        std::size_t to,
+                                        KvPool::Tokens tokens);
   /// Slots of the device that the transfer reads from.
   void NameSources(TransferId store, std::vector<std::uint32_t> slots);
   /// What was prepared begins, `at` or later. Calls `busy(slot, until)` for each source.
@@ -103,6 +107,7 @@ class HostTier {
     std::optional<BlockHash> parent;
     std::uint64_t position = 0;
     TokensHash tokens_hash{};
+    std::vector<std::uint32_t> tokens;  ///< until they are told
   };
   struct Transfer {
     bool load = false;

@@ -22,6 +22,7 @@ engine::KvEvent EventOf(HostTier::Change change) {
     event.start_position = change.position;
   }
   event.blocks = std::move(change.blocks);
+  event.tokens = std::move(change.tokens);
   return event;
 }
 
@@ -205,7 +206,8 @@ void Scheduler::PrepareStores() {
       own.stored = end;
       continue;
     }
-    const HostTier::TransferId id = busy ? 0 : host_->tier.PrepareStore(prompt, own.stored, end);
+    const HostTier::TransferId id =
+        busy ? 0 : host_->tier.PrepareStore(prompt, own.stored, end, request.sequence.tokens());
     if (id == 0) {
       continue;  // tried again in the next pass
     }

@@ -32,7 +32,8 @@ std::unique_ptr<HostOffload> NewHost(const SchedulerConfig& config) {
       .to_host_gbps = host.d2h_bandwidth_gbps,
       .to_device_gbps = host.h2d_bandwidth_gbps,
       .latency = std::chrono::duration_cast<Nanoseconds>(
-          std::chrono::duration<double, std::milli>(host.latency_to_first_byte_ms))});
+          std::chrono::duration<double, std::milli>(host.latency_to_first_byte_ms)),
+      .block_size = config.block_size});
 }
 
 constexpr const char* kDeadEnd =

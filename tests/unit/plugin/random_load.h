@@ -66,10 +66,6 @@ class Listener {
 
  private:
   void CheckTokens(const engine::KvEvent& event) const {
-    if (event.tier != StorageTier::kDevice) {
-      EXPECT_TRUE(event.tokens.empty());
-      return;
-    }
     ASSERT_EQ(event.tokens.size(), event.blocks.size() * block_size_);
     const std::span tokens(event.tokens);
     for (std::size_t i = 0; block_size_ > 0 && i < event.blocks.size(); ++i) {

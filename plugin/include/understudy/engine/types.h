@@ -110,8 +110,8 @@ struct KvEvent {
   /// kStored on the host: place of the first block in its sequence.
   std::optional<std::uint64_t> start_position;
   std::vector<KvBlock> blocks;  ///< kRemoved: tokens_hash is not set
-  /// kStored on the device, when the engine was asked for them: the tokens of all `blocks`, in
-  /// order. Else empty.
+  /// kStored, when the engine was asked for them: the tokens of all `blocks`, in order. Else
+  /// empty.
   std::vector<std::uint32_t> tokens;
 };
 
