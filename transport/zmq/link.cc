@@ -21,6 +21,7 @@ constexpr std::size_t kCopiedMax = 64;  // smaller frames are not worth the acco
 constexpr int kKeepaliveIdleSeconds = 30;  // a peer that is gone shows after a minute
 constexpr int kKeepaliveIntervalSeconds = 10;
 constexpr int kKeepaliveProbes = 3;
+constexpr int kLingerMs = 100;
 constexpr int kHandshakeMs = 5000;  // a peer that says nothing is left; libzmq's own 30 s are long
 constexpr std::size_t kEndpointBytesMax = 1024;
 
@@ -94,7 +95,7 @@ void ZmqLink::Set(int option, int value) {
 }
 
 void ZmqLink::Configure(const ZmqLimits& limits) {
-  Set(ZMQ_LINGER, 0);
+  Set(ZMQ_LINGER, kLingerMs);
   Set(ZMQ_SNDHWM, limits.high_water_mark);
   Set(ZMQ_RCVHWM, limits.high_water_mark);
   Set(ZMQ_RECONNECT_IVL, static_cast<int>(limits.reconnect_first.count()));

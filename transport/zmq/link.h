@@ -6,7 +6,9 @@
 //   every send is followed by a look.
 // - The descriptor belongs to libzmq: the loop polls a duplicate, which may be closed without
 //   touching libzmq's own.
-// - linger 0: closing never waits for a peer.
+// - Closing waits for peers for a moment only. Without any linger libzmq 4.3.4 ends the process
+//   (session_base.cpp, clean_pipes) when a peer goes in the same moment and has read a part of a
+//   message.
 #pragma once
 
 #include "understudy/transport/zmq.h"
