@@ -344,6 +344,7 @@ class Site:
         for server in (self.nats, self.etcd):
             if server and server.child:
                 server.child.kill()
+                server.wipe()  # 64 MB of log file each, over the whole suite
 
 
 def hub_lookup_argv():
