@@ -1,22 +1,15 @@
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/args_check.h"
 #include "understudy/mocker/engine_config.h"
-
-#include <string>
 
 using namespace understudy;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto json = fuzz::View(data, size);
   const auto args = mocker::ParseEngineConfig(json);
-  if (!args) {
-    UNDERSTUDY_ASSERT(args.error().code == Errc::kInvalidConfig);
-    UNDERSTUDY_ASSERT(!args.error().message.empty());
-    UNDERSTUDY_ASSERT(args.error().message.find('\n') == std::string::npos);
+  if (!fuzz::CheckArgs(args)) {
     return 0;
   }
   const auto& engine = args->engine;
-  UNDERSTUDY_ASSERT(engine.block_size >= 1 && engine.num_gpu_blocks >= 1 && engine.rank_count >= 1);
-  UNDERSTUDY_ASSERT(engine.speedup_ratio >= 0.0 && engine.startup_time.count() >= 0.0);
   UNDERSTUDY_ASSERT(engine.prefill_schedule_interval >= 1);
   UNDERSTUDY_ASSERT(!engine.host_offload || engine.kv_cache_bytes_per_token.value_or(0) >= 1);
   // What is normalized stays as it is.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <numeric>
 #include <utility>
 
 namespace understudy::mocker {
@@ -37,6 +38,20 @@ nlohmann::json LoadGoldenCase(const std::string& name, const std::string& folder
     std::abort();
   }
   return parsed;
+}
+
+engine::Request GoldenRequest(const nlohmann::json& golden_case, std::size_t index) {
+  const nlohmann::json& row = golden_case["requests"][index];
+  const auto first = row["token_range"][0].get<std::uint32_t>();
+  engine::Request request;
+  request.id = RequestId{index + 1};
+  request.prompt.resize(row["token_range"][1].get<std::size_t>() - first);
+  std::iota(request.prompt.begin(), request.prompt.end(), first);
+  request.output_tokens_max = row["max_output_tokens"];
+  if (row.contains("output_token_ids")) {
+    request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
+  }
+  return request;
 }
 
 GoldenRank::GoldenRank(const nlohmann::json& engine_args, bool strict_reference) {

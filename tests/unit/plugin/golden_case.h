@@ -4,6 +4,7 @@
 #include "plugin/mocker/config/engine_setup.h"
 #include "plugin/mocker/scheduler/rank_scheduler.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,9 @@ namespace understudy::mocker {
 /// The stored case `name`; aborts the test program when the file is missing or no JSON.
 [[nodiscard]] nlohmann::json LoadGoldenCase(const std::string& name,
                                             const std::string& folder = "engine");
+
+/// Number `index` of the case's `requests`; its id is the number plus one.
+[[nodiscard]] engine::Request GoldenRequest(const nlohmann::json& golden_case, std::size_t index);
 
 /// `engine_args` of a case as options.
 [[nodiscard]] MockerOptions GoldenOptions(const nlohmann::json& engine_args, bool strict_reference);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -48,18 +47,6 @@ class Mended16 : public ::testing::Test {
   std::map<std::string, engine::OutputKind> ends_;
 
  private:
-  engine::Request Make(std::size_t index) const {
-    const Json& row = case_["requests"][index];
-    engine::Request request;
-    request.id = RequestId{index + 1};
-    request.prompt.resize(row["token_range"][1].get<std::size_t>() -
-                          row["token_range"][0].get<std::size_t>());
-    std::iota(
-        request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
-    request.output_tokens_max = row["max_output_tokens"];
-    return request;
-  }
-
   [[nodiscard]] std::string Name(RequestId id) const {
     return case_["requests"][Value(id) - 1]["id"];
   }
@@ -80,7 +67,7 @@ class Mended16 : public ::testing::Test {
       const Json& row = case_["requests"][i];
       if (!row.contains("submitted_by_command") &&
           row.value("visible_from_pass", std::size_t{0}) == pass) {
-        rank.Submit(Make(i));
+        rank.Submit(GoldenRequest(case_, i));
       }
     }
     for (const Json& command : case_.value("commands", Json::array())) {
@@ -97,7 +84,7 @@ class Mended16 : public ::testing::Test {
     }
     CommandOutput output;
     if (command["command"] == "reserve_destination") {
-      ASSERT_TRUE(rank.ReserveDestination(Make(index), false, output));
+      ASSERT_TRUE(rank.ReserveDestination(GoldenRequest(case_, index), false, output));
     } else {
       ASSERT_EQ(command["command"], "activate_destination");
       ASSERT_TRUE(rank.ActivateDestination(RequestId{index + 1}, output));

@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -23,21 +22,6 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
   Pass16Vectors()
       : case_(LoadGoldenCase("pass_" + std::string(GetParam()), "engine-1.6")),
         worker_(case_["engine_args"]) {}
-
-  engine::Request RequestOf(std::size_t index) const {
-    const Json& row = case_["requests"][index];
-    engine::Request request;
-    request.id = RequestId{index + 1};
-    request.prompt.resize(row["token_range"][1].get<std::size_t>() -
-                          row["token_range"][0].get<std::size_t>());
-    std::iota(
-        request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
-    request.output_tokens_max = row["max_output_tokens"];
-    if (row.contains("output_token_ids")) {
-      request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
-    }
-    return request;
-  }
 
   std::size_t IndexOf(const Json& id) const {
     for (std::size_t i = 0; i < case_["requests"].size(); ++i) {
@@ -60,7 +44,7 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
       const Json& row = case_["requests"][i];
       if (!row.contains("submitted_by_command") &&
           row.value("visible_from_pass", std::size_t{0}) == pass) {
-        RankOf(row).Submit(RequestOf(i));
+        RankOf(row).Submit(GoldenRequest(case_, i));
       }
     }
   }
@@ -72,7 +56,7 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
     RankScheduler& rank = worker_.rank(0);
     bool applied = true;
     if (name == "reserve_destination") {
-      const Status status = rank.ReserveDestination(RequestOf(index), false, output);
+      const Status status = rank.ReserveDestination(GoldenRequest(case_, index), false, output);
       ASSERT_EQ(status.has_value(), !want.contains("error"));
       if (!status) {
         const std::string text = want["error"];
@@ -80,7 +64,7 @@ class Pass16Vectors : public ::testing::TestWithParam<const char*> {
         return;
       }
     } else if (name == "submit_handoff_prefill") {
-      rank.SubmitSource(RequestOf(index));
+      rank.SubmitSource(GoldenRequest(case_, index));
     } else if (name == "activate_destination") {
       applied = rank.ActivateDestination(id, output);
     } else if (name == "cancel_destination") {

@@ -4,7 +4,6 @@
 #include "tests/unit/plugin/golden_case.h"
 #include "tests/unit/plugin/pass_case.h"
 
-#include <numeric>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -30,17 +29,7 @@ class PassVectors : public ::testing::TestWithParam<std::tuple<const char*, bool
       if (row.value("visible_from_pass", std::size_t{0}) > pass && rank_.scheduler().HasWork()) {
         return;
       }
-      engine::Request request;
-      request.id = RequestId{submitted_ + 1};
-      request.prompt.resize(row["token_range"][1].get<std::size_t>() -
-                            row["token_range"][0].get<std::size_t>());
-      std::iota(
-          request.prompt.begin(), request.prompt.end(), row["token_range"][0].get<std::uint32_t>());
-      request.output_tokens_max = row["max_output_tokens"];
-      if (row.contains("output_token_ids")) {
-        request.planned_tokens = row["output_token_ids"].get<std::vector<std::uint32_t>>();
-      }
-      rank_.scheduler().Submit(std::move(request));
+      rank_.scheduler().Submit(GoldenRequest(case_, submitted_));
     }
   }
 

@@ -13,6 +13,17 @@ namespace understudy::transport::golden {
 
 using Json = nlohmann::ordered_json;
 
+/// Hand-offs whose every frame was captured: tests/vectors/disagg/<name>.json.
+inline constexpr const char* kHandoffs[] = {"vllm_source_first",
+                                            "vllm_full_prompt_slow",
+                                            "vllm_destination_missing_cold",
+                                            "vllm_destination_missing_warm",
+                                            "sglang_destination_first",
+                                            "mismatch_engine_type",
+                                            "bandwidth_zero",
+                                            "client_disconnect_in_transfer",
+                                            "frontend161_bootstrap"};
+
 /// `name` is relative to tests/vectors. A test that cannot read its vector fails.
 Json Load(const std::string& name);
 /// Files of tests/vectors/wire whose name begins so, as `wire/<name>`.

@@ -45,15 +45,7 @@ TEST_P(GoldenBootstrap, M134_FramesAreReadAndWrittenToTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Files,
                          GoldenBootstrap,
-                         ::testing::Values("vllm_source_first",
-                                           "vllm_full_prompt_slow",
-                                           "vllm_destination_missing_cold",
-                                           "vllm_destination_missing_warm",
-                                           "sglang_destination_first",
-                                           "mismatch_engine_type",
-                                           "bandwidth_zero",
-                                           "client_disconnect_in_transfer",
-                                           "frontend161_bootstrap"),
+                         ::testing::ValuesIn(golden::kHandoffs),
                          [](const auto& file) { return std::string(file.param); });
 
 /// Messages of scripted peers and the originals that answered them, without their envelopes.

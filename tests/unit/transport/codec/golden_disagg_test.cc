@@ -18,20 +18,14 @@ class GoldenDisagg : public ::testing::TestWithParam<const char*> {
   const Json vector_ = Load(std::string("disagg/") + GetParam() + ".json");
 };
 
-INSTANTIATE_TEST_SUITE_P(Files,
+std::string FileOf(const ::testing::TestParamInfo<const char*>& file) {
+  return file.param;
+}
+INSTANTIATE_TEST_SUITE_P(Files, GoldenDisagg, ::testing::ValuesIn(kHandoffs), FileOf);
+INSTANTIATE_TEST_SUITE_P(FilesWithoutHandoff,
                          GoldenDisagg,
-                         ::testing::Values("vllm_source_first",
-                                           "vllm_full_prompt_slow",
-                                           "vllm_destination_missing_cold",
-                                           "vllm_destination_missing_warm",
-                                           "sglang_destination_first",
-                                           "mismatch_engine_type",
-                                           "bandwidth_zero",
-                                           "client_disconnect_in_transfer",
-                                           "frontend161_bootstrap",
-                                           "no_bootstrap_fallback",
-                                           "trtllm_unsupported"),
-                         [](const auto& file) { return std::string(file.param); });
+                         ::testing::Values("no_bootstrap_fallback", "trtllm_unsupported"),
+                         FileOf);
 
 std::string FrameOf(const Json& request) {
   return FromHex(request.at("frame_prefix_hex")) + request.at("control_text").get<std::string>() +

@@ -2,6 +2,7 @@
 // in the same order, and a transfer that takes as long as it is modelled.
 #include "tests/unit/worker/handoff/golden_exchange.h"
 
+#include "tests/unit/transport/codec/golden.h"
 #include "tests/unit/worker/handoff/handoff_fakes.h"
 #include "worker/handoff/destination_session.h"
 #include "worker/handoff/source_manager.h"
@@ -145,15 +146,7 @@ TEST_P(SourceExchange, M134_M175_OursSaysWhatTheOriginalPrefillSaid) {
 
 INSTANTIATE_TEST_SUITE_P(Files,
                          SourceExchange,
-                         ::testing::Values("vllm_source_first",
-                                           "vllm_full_prompt_slow",
-                                           "vllm_destination_missing_cold",
-                                           "vllm_destination_missing_warm",
-                                           "sglang_destination_first",
-                                           "mismatch_engine_type",
-                                           "bandwidth_zero",
-                                           "client_disconnect_in_transfer",
-                                           "frontend161_bootstrap"),
+                         ::testing::ValuesIn(transport::golden::kHandoffs),
                          [](const auto& file) { return std::string(file.param); });
 
 using Transfer = SourceExchange;
@@ -258,15 +251,7 @@ TEST_P(DestinationExchange, M132_M134_OursSaysWhatTheOriginalDecodeSaid) {
 
 INSTANTIATE_TEST_SUITE_P(Files,
                          DestinationExchange,
-                         ::testing::Values("vllm_source_first",
-                                           "vllm_full_prompt_slow",
-                                           "vllm_destination_missing_cold",
-                                           "vllm_destination_missing_warm",
-                                           "sglang_destination_first",
-                                           "mismatch_engine_type",
-                                           "bandwidth_zero",
-                                           "client_disconnect_in_transfer",
-                                           "frontend161_bootstrap"),
+                         ::testing::ValuesIn(transport::golden::kHandoffs),
                          [](const auto& file) { return std::string(file.param); });
 
 }  // namespace

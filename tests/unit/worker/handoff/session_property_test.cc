@@ -24,6 +24,43 @@ constexpr int kSteps = 60;
 
 class SessionProperty : public SessionTest {
  protected:
+  virtual void Begin() = 0;
+  /// A peer and an engine that do what is right, one step at a time.
+  virtual void GoOn() = 0;
+  virtual void Anything() = 0;
+  [[nodiscard]] virtual bool Lives() const = 0;
+  virtual void CheckSaid() const = 0;
+
+  void RunSeeds() {
+    std::uint32_t successes = 0;
+    for (std::uint32_t seed = 0; seed < kRuns; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Reset(seed);
+      Begin();
+      const std::uint32_t trouble = Below(40);
+      for (int step = 0; step < kSteps && Lives(); ++step) {
+        if (Chance(trouble)) {
+          Anything();
+        } else if (Chance(80)) {
+          GoOn();
+        } else {
+          Jump(milliseconds(Below(200)));
+        }
+        loop_.RunPosted();
+      }
+      if (Lives()) {
+        Finish();
+      }
+      EXPECT_EQ(told_, 1);
+      EXPECT_FALSE(Lives());
+      CheckSaid();
+      successes += well_ ? 1U : 0U;
+      ASSERT_FALSE(HasFailure());
+    }
+    EXPECT_GT(successes, kRuns / 10);
+    EXPECT_LT(successes, kRuns * 9 / 10);
+  }
+
   std::uint32_t Below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
   bool Chance(std::uint32_t percent) { return Below(100) < percent; }
 
@@ -183,7 +220,7 @@ class SessionProperty : public SessionTest {
 
 class SourceProperty : public SessionProperty {
  protected:
-  void Begin() {
+  void Begin() override {
     SourceParticipant source;
     source.identity = kIdentity;
     source.order = Chance(50) ? Order::kSourceFirst : Order::kDestinationFirst;
@@ -196,8 +233,7 @@ class SourceProperty : public SessionProperty {
     session_->Begin();
     step_ = 0;
   }
-  /// A peer and an engine that do what is right.
-  void GoOn() {
+  void GoOn() override {
     AnswerEngine(true);
     if (Asked("submit") && step_ == 0 && Chance(50)) {
       step_ = 1;
@@ -216,7 +252,7 @@ class SourceProperty : public SessionProperty {
       Say(Reserved(16));
     }
   }
-  void Anything() {
+  void Anything() override {
     const std::uint32_t kind = Below(100);
     if (kind < 25) {
       Say(AnyMessage());
@@ -236,7 +272,8 @@ class SourceProperty : public SessionProperty {
       Jump(seconds(2));
     }
   }
-  void CheckSaid() const {
+  [[nodiscard]] bool Lives() const override { return session_ != nullptr; }
+  void CheckSaid() const override {
     ASSERT_FALSE(wire_->sent.empty());
     EXPECT_TRUE(std::holds_alternative<transport::BootstrapRegistered>(wire_->sent.front()));
     EXPECT_LE(CountSaid<transport::BootstrapAction>(), 3U);
@@ -254,38 +291,12 @@ class SourceProperty : public SessionProperty {
 };
 
 TEST_F(SourceProperty, EverySessionEndsOnceAndLeavesNothing) {
-  std::uint32_t successes = 0;
-  for (std::uint32_t seed = 0; seed < kRuns; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Reset(seed);
-    Begin();
-    const std::uint32_t trouble = Below(40);
-    for (int step = 0; step < kSteps && session_; ++step) {
-      if (Chance(trouble)) {
-        Anything();
-      } else if (Chance(80)) {
-        GoOn();
-      } else {
-        Jump(milliseconds(Below(200)));
-      }
-      loop_.RunPosted();
-    }
-    if (session_) {
-      Finish();
-    }
-    EXPECT_EQ(told_, 1);
-    EXPECT_EQ(session_, nullptr);
-    CheckSaid();
-    successes += well_ ? 1U : 0U;
-    ASSERT_FALSE(HasFailure());
-  }
-  EXPECT_GT(successes, kRuns / 10);
-  EXPECT_LT(successes, kRuns * 9 / 10);
+  RunSeeds();
 }
 
 class DestinationProperty : public SessionProperty {
  protected:
-  void Begin() {
+  void Begin() override {
     session_ = std::make_unique<DestinationSession>(place_,
                                                     Handoff(),
                                                     std::make_unique<FakeConnection>(loop_, wire_),
@@ -296,8 +307,7 @@ class DestinationProperty : public SessionProperty {
     session_->Begin();
     step_ = 0;
   }
-  /// A source that does what is right, one step at a time.
-  void GoOn() {
+  void GoOn() override {
     AnswerEngine(true);
     const std::size_t said = wire_->sent.size();
     if (step_ == 0) {
@@ -314,7 +324,7 @@ class DestinationProperty : public SessionProperty {
     }
     ++step_;
   }
-  void Anything() {
+  void Anything() override {
     const std::uint32_t kind = Below(100);
     if (kind < 30) {
       Say(AnyMessage());
@@ -332,7 +342,8 @@ class DestinationProperty : public SessionProperty {
       Jump(seconds(2));
     }
   }
-  void CheckSaid() const {
+  [[nodiscard]] bool Lives() const override { return session_ != nullptr; }
+  void CheckSaid() const override {
     EXPECT_EQ(CountSaid<transport::BootstrapAbort>(), 0U) << "a destination just closes";
     EXPECT_EQ(CountSaid<transport::BootstrapAction>(), 0U);
     EXPECT_LE(CountSaid<transport::BootstrapFact>(), 1U);
@@ -354,33 +365,7 @@ class DestinationProperty : public SessionProperty {
 };
 
 TEST_F(DestinationProperty, EverySessionEndsOnceAndLeavesNothing) {
-  std::uint32_t successes = 0;
-  for (std::uint32_t seed = 0; seed < kRuns; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    Reset(seed);
-    Begin();
-    const std::uint32_t trouble = Below(40);
-    for (int step = 0; step < kSteps && session_; ++step) {
-      if (Chance(trouble)) {
-        Anything();
-      } else if (Chance(80)) {
-        GoOn();
-      } else {
-        Jump(milliseconds(Below(200)));
-      }
-      loop_.RunPosted();
-    }
-    if (session_) {
-      Finish();
-    }
-    EXPECT_EQ(told_, 1);
-    EXPECT_EQ(session_, nullptr);
-    CheckSaid();
-    successes += well_ ? 1U : 0U;
-    ASSERT_FALSE(HasFailure());
-  }
-  EXPECT_GT(successes, kRuns / 10);
-  EXPECT_LT(successes, kRuns * 9 / 10);
+  RunSeeds();
 }
 
 }  // namespace
