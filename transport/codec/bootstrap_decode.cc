@@ -7,25 +7,6 @@ namespace understudy::transport {
 namespace {
 
 constexpr std::size_t kNestingMax = 16;
-/// Of what a peer sent, in an error text.
-constexpr std::size_t kShownMax = 64;
-
-std::string Quoted(std::string_view text) {
-  return "'" + std::string(text.substr(0, kShownMax)) + "'";
-}
-
-bool ReadUuid(const JsonValue& value, std::string_view field, Uuid& out, Problem& problem) {
-  std::string_view text;
-  if (!value.Text(text)) {
-    return problem.Malformed(field, "not a string");
-  }
-  const auto uuid = ParseUuid(text);
-  if (!uuid) {
-    return problem.Malformed(field, Quoted(text) + " is not a UUID");
-  }
-  out = *uuid;
-  return true;
-}
 
 template <class Enum, std::size_t N>
 bool ReadName(const JsonValue& value,

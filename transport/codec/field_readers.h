@@ -3,6 +3,7 @@
 #pragma once
 
 #include "transport/codec/problem.h"
+#include "understudy/base/uuid.h"
 
 #include <cstdint>
 #include <limits>
@@ -19,6 +20,26 @@ bool ReadText(V&& value, std::string_view field, std::string& out, Problem& prob
     return problem.Malformed(field, "not a string");
   }
   out = text;
+  return true;
+}
+
+/// A peer's text in ours: not more of it than tells what it is.
+inline std::string Quoted(std::string_view text) {
+  constexpr std::size_t kShownMax = 64;
+  return "'" + std::string(text.substr(0, kShownMax)) + "'";
+}
+
+template <class V>
+bool ReadUuid(V&& value, std::string_view field, Uuid& out, Problem& problem) {
+  std::string_view text;
+  if (!value.Text(text)) {
+    return problem.Malformed(field, "not a string");
+  }
+  const auto uuid = ParseUuid(text);
+  if (!uuid) {
+    return problem.Malformed(field, Quoted(text) + " is not a UUID");
+  }
+  out = *uuid;
   return true;
 }
 

@@ -11,12 +11,7 @@ namespace {
 
 constexpr const char* kRequest = "control request";
 constexpr const char* kItem = "control item";
-constexpr std::size_t kQuotedMax = 64;  ///< of a peer's text in ours
 constexpr std::size_t kNesting = 16;
-
-std::string Quoted(std::string_view text) {
-  return "'" + std::string(text.substr(0, kQuotedMax)) + "'";
-}
 
 template <std::size_t N>
 std::string Listed(const std::array<std::string_view, N>& names) {
@@ -59,20 +54,6 @@ bool ReadTokenIds(V&& value,
         one, "token_ids[" + std::to_string(out.size()) + "]", out.emplace_back(), problem);
   };
   return value.Items(room, item) || problem.Malformed("token_ids", "not an array of integers");
-}
-
-template <class V>
-bool ReadUuid(V&& value, std::string_view field, Uuid& out, Problem& problem) {
-  std::string_view text;
-  if (!value.Text(text)) {
-    return problem.Malformed(field, "not a string");
-  }
-  const auto uuid = ParseUuid(text);
-  if (!uuid) {
-    return problem.Malformed(field, Quoted(text) + " is not a UUID");
-  }
-  out = *uuid;
-  return true;
 }
 
 template <class V>

@@ -1,5 +1,7 @@
 #include "worker/registration/control_endpoints.h"
 
+#include "worker/registration/subjects.h"
+
 #include <utility>
 
 namespace understudy::worker {
@@ -37,16 +39,7 @@ std::vector<ControlEndpoint> MakeControlEndpoints(const WorkerConfig& config,
 
 std::vector<std::string> ControlSubjects(const std::vector<ControlEndpoint>& endpoints,
                                          std::size_t workers) {
-  std::vector<std::string> subjects;
-  if (workers > 1 && !endpoints.empty()) {
-    const auto& first = endpoints.front().instance.transport_value;
-    subjects.push_back(first.substr(0, first.rfind('.')) + ".*");
-    return subjects;
-  }
-  for (const auto& endpoint : endpoints) {
-    subjects.push_back(endpoint.instance.transport_value);
-  }
-  return subjects;
+  return SubjectsOf(endpoints, workers > 1);
 }
 
 }  // namespace understudy::worker

@@ -1,5 +1,6 @@
 #include "worker/registration/registration.h"
 
+#include "worker/registration/subjects.h"
 #include "worker/request_path/service_info.h"
 
 #include <random>
@@ -59,7 +60,7 @@ std::vector<WorkerIdentity> MakeIdentities(const WorkerConfig& config, std::uint
 
 std::string RequestSubject(const std::vector<WorkerIdentity>& workers) {
   const auto& first = workers.front().subject;
-  return workers.size() == 1 ? first : first.substr(0, first.rfind('.')) + ".*";
+  return workers.size() == 1 ? first : Wildcard(first);
 }
 
 Result<transport::ModelCard> MakeCard(const WorkerConfig& config) {
@@ -114,16 +115,7 @@ std::vector<QueryEndpoint> MakeQueryEndpoints(const WorkerConfig& config,
 }
 
 std::vector<std::string> QuerySubjects(const std::vector<QueryEndpoint>& endpoints) {
-  std::vector<std::string> subjects;
-  if (endpoints.size() > kPlainQuerySubjectsMax) {
-    const auto& first = endpoints.front().instance.transport_value;
-    subjects.push_back(first.substr(0, first.rfind('.')) + ".*");
-    return subjects;
-  }
-  for (const auto& endpoint : endpoints) {
-    subjects.push_back(endpoint.instance.transport_value);
-  }
-  return subjects;
+  return SubjectsOf(endpoints, endpoints.size() > kPlainQuerySubjectsMax);
 }
 
 Registration MakeRegistration(const WorkerConfig& config,
