@@ -16,6 +16,7 @@
 #include "worker/handoff/open_handoffs.h"
 #include "worker/kv_relay/query_server.h"
 #include "worker/lifecycle/health.h"
+#include "worker/lifecycle/links.h"
 #include "worker/lifecycle/shutdown.h"
 #include "worker/lifecycle/state_dump.h"
 #include "worker/log/log.h"
@@ -136,13 +137,9 @@ class App {
   }
 
   void ServeStatus() {
-    if (!config_.status.enabled) {
-      return;
-    }
-    auto served = transport::ServeHttp(
+    status_ = OpenStatusServer(
         *loop_,
-        config_.status.host,
-        config_.status.port,
+        config_.status,
         StatusRoutes(
             config_.status,
             config_.endpoint.endpoint,
@@ -154,15 +151,8 @@ class App {
                      native_->Scrape() + (event_side_ ? event_side_->EngineMetrics() : "") +
                      (handoffs_ ? handoffs_->Scrape() : "") + (control_ ? control_->Scrape() : "");
             },
-            [this] { return Uptime(); }));
-    if (!served) {  // as the reference: the worker goes on without its status server
-      Log(LogLevel::kError,
-          kTarget,
-          "status server not started",
-          {{"error", served.error().message}});
-      return;
-    }
-    status_ = std::move(*served);
+            [this] { return Uptime(); }),
+        kTarget);
   }
 
   void ConnectNats(std::unique_ptr<transport::Discovery> discovery) {
@@ -183,15 +173,8 @@ class App {
       events_ = transport::NatsClient::New(*loop_, options);
     }
     discovery_ = std::move(discovery);
-    requests_->Start([this](const Status& connected) {
-      if (!connected) {
-        FailStart(connected.error());
-      } else if (!events_) {
-        NatsConnected({});
-      } else {
-        events_->Start([this](const Status& both) { NatsConnected(both); });
-      }
-    });
+    StartNats(
+        *requests_, events_.get(), [this](const Status& connected) { NatsConnected(connected); });
   }
 
   void NatsConnected(const Status& connected) {
@@ -199,7 +182,7 @@ class App {
       FailStart(connected.error());
       return;
     }
-    WatchNats();
+    WatchLinks();
     if (!config_.options.durable_kv_events) {
       GrantLease();
       return;
@@ -221,36 +204,17 @@ class App {
     });
   }
 
-  void WatchNats() {
-    const auto watch = [this](transport::NatsClient& client, const char* name) {
-      client.OnEvent(
-          [this, name, &client](transport::NatsClient::Event event, const std::string& text) {
-            using Event = transport::NatsClient::Event;
-            if (event == Event::kDropped) {
-              metrics_->NatsDropped();
-              Log(LogLevel::kWarn,
-                  kTarget,
-                  "NATS connection lost, reconnecting",
-                  {{"connection", name}, {"reason", text}});
-            } else if (event == Event::kConnected) {
-              Log(LogLevel::kInfo,
-                  kTarget,
-                  "NATS reconnected",
-                  {{"connection", name}, {"server", text}});
-              if (&client == events_.get() && event_side_) {
-                event_side_->SayAllAgain();
-              }
-              if (&client == events_.get() && durable_) {
-                durable_->Resend();
-              }
-            } else {
-              Log(LogLevel::kDebug, kTarget, text, {{"connection", name}});
-            }
-          });
-    };
-    watch(*requests_, "requests");
+  void WatchLinks() {
+    WatchNats(*requests_, "requests", kTarget, *metrics_, [] {});
     if (events_) {
-      watch(*events_, "events");
+      WatchNats(*events_, "events", kTarget, *metrics_, [this] {
+        if (event_side_) {
+          event_side_->SayAllAgain();
+        }
+        if (durable_) {
+          durable_->Resend();
+        }
+      });
     }
   }
 
@@ -446,33 +410,16 @@ class App {
   void OnLease(transport::LeaseState state, const std::string& text) {
     using transport::LeaseState;
     lease_text_ = text;
-    switch (state) {
-      case LeaseState::kDegraded:
-        Log(LogLevel::kWarn,
-            kTarget,
-            "discovery does not answer, the lease still runs",
-            {{"reason", text}});
-        break;
-      case LeaseState::kLost:
-        health_.registered = false;
-        metrics_->Registered(false);
-        metrics_->LeaseLost();
-        Log(LogLevel::kWarn,
-            kTarget,
-            "lease lost, unregistered until it is granted again",
-            {{"reason", text}});
-        if (config_.options.on_lease_loss == "exit" && !shutdown_) {
-          Stop("lease lost", kExitLeaseLost);
-        }
-        break;
-      case LeaseState::kRestored:
-        health_.registered = !workers_.empty();
-        metrics_->Registered(health_.visible());
-        Log(LogLevel::kInfo, kTarget, "lease restored, registered again", {{"reason", text}});
-        break;
-      case LeaseState::kHeld:
-        Log(LogLevel::kInfo, kTarget, "lease held", {{"reason", text}});
-        break;
+    if (state == LeaseState::kLost || state == LeaseState::kRestored) {
+      health_.registered = state == LeaseState::kRestored && !workers_.empty();
+      metrics_->Registered(health_.visible());
+    }
+    LogLease(state, text, kTarget);
+    if (state == LeaseState::kLost) {
+      metrics_->LeaseLost();
+      if (config_.options.on_lease_loss == "exit" && !shutdown_) {
+        Stop("lease lost", kExitLeaseLost);
+      }
     }
   }
 

@@ -9,6 +9,7 @@
 #include "understudy/transport/zmq.h"
 #include "worker/event_side/open_plane.h"
 #include "worker/lifecycle/health.h"
+#include "worker/lifecycle/links.h"
 #include "worker/log/log.h"
 #include "worker/metrics/engine_event_metrics.h"
 #include "worker/metrics/metrics.h"
@@ -91,36 +92,19 @@ class RelayApp {
       options.name = "understudy relay events";
       events_ = transport::NatsClient::New(*loop_, options);
     }
-    requests_->Start([this](const Status& connected) {
-      if (!connected || !events_) {
-        Connected(connected);
-      } else {
-        events_->Start([this](const Status& both) { Connected(both); });
-      }
-    });
+    StartNats(*requests_, events_.get(), [this](const Status& connected) { Connected(connected); });
   }
 
   void ServeStatus() {
-    if (!plan_.status.enabled) {
-      return;
-    }
-    auto served = transport::ServeHttp(*loop_,
-                                       plan_.status.host,
-                                       plan_.status.port,
-                                       StatusRoutes(
-                                           plan_.status,
-                                           plan_.endpoint.endpoint,
-                                           [this] { return health_; },
-                                           [this] { return MetricsText(); },
-                                           [this] { return clock_.Now() - started_; }));
-    if (!served) {
-      Log(LogLevel::kError,
-          kTarget,
-          "status server not started",
-          {{"error", served.error().message}});
-      return;
-    }
-    status_ = std::move(*served);
+    status_ = OpenStatusServer(*loop_,
+                               plan_.status,
+                               StatusRoutes(
+                                   plan_.status,
+                                   plan_.endpoint.endpoint,
+                                   [this] { return health_; },
+                                   [this] { return MetricsText(); },
+                                   [this] { return clock_.Now() - started_; }),
+                               kTarget);
   }
 
   std::string MetricsText() {
@@ -151,9 +135,15 @@ class RelayApp {
       FailStart(connected.error());
       return;
     }
-    Watch(*requests_, "queries");
+    WatchNats(*requests_, "queries", kTarget, *metrics_, [] {});
     if (events_) {
-      Watch(*events_, "events");
+      WatchNats(*events_, "events", kTarget, *metrics_, [this] {
+        for (const Seat& seat : seats_) {
+          if (seat.session) {
+            seat.session->SayNewestAgain();
+          }
+        }
+      });
     }
     zmq_ = transport::ZmqContext::New();
     plane_ = OpenEventPlane(*loop_, plan_.event_plane, events_.get(), zmq_, event_host_);
@@ -171,41 +161,13 @@ class RelayApp {
     });
   }
 
-  void Watch(transport::NatsClient& client, const char* name) {
-    client.OnEvent(
-        [this, &client, name](transport::NatsClient::Event event, const std::string& text) {
-          using Event = transport::NatsClient::Event;
-          if (event == Event::kDropped) {
-            metrics_->NatsDropped();
-            Log(LogLevel::kWarn,
-                kTarget,
-                "NATS connection lost, reconnecting",
-                {{"connection", name}, {"reason", text}});
-          } else if (event == Event::kConnected) {
-            Log(LogLevel::kInfo, kTarget, "NATS reconnected", {{"connection", name}});
-            for (const Seat& seat : seats_) {
-              if (&client == events_.get() && seat.session) {
-                seat.session->SayNewestAgain();
-              }
-            }
-          }
-        });
-  }
-
   void OnLease(transport::LeaseState state, const std::string& text) {
     using transport::LeaseState;
     has_lease_ = state != LeaseState::kLost;
     if (state == LeaseState::kLost) {
       metrics_->LeaseLost();
     }
-    const bool bad = state == LeaseState::kLost || state == LeaseState::kDegraded;
-    Log(bad ? LogLevel::kWarn : LogLevel::kInfo,
-        kTarget,
-        state == LeaseState::kLost       ? "lease lost, unregistered until it is granted again"
-        : state == LeaseState::kDegraded ? "discovery does not answer, the lease still runs"
-        : state == LeaseState::kRestored ? "lease restored, registered again"
-                                         : "lease held",
-        {{"reason", text}});
+    LogLease(state, text, kTarget);
     UpdateHealth();
   }
 
