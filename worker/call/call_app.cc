@@ -5,6 +5,7 @@
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
 #include "worker/call/caller.h"
+#include "worker/call/exit_codes.h"
 #include "worker/call/local_address.h"
 #include "worker/call/printer.h"
 #include "worker/call/zmq_watch.h"
@@ -23,9 +24,6 @@ constexpr Nanoseconds kSubscribeLimit = std::chrono::seconds(5);
 constexpr Nanoseconds kCloseLimit = std::chrono::seconds(1);
 constexpr Nanoseconds kLastEvents =
     std::chrono::milliseconds(300);  // load metrics of the last request still come
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-constexpr int kNothing = 4;
 
 class CallApp {
  public:
@@ -40,12 +38,9 @@ class CallApp {
     nats_options_ = NatsFromEnvironment(env_);
     nats_options_.name = "understudy call";
     if (plan_.requests > 0) {
-      auto host = plan_.listen_host ? Result<std::string>(*plan_.listen_host)
-                                    : LocalAddressTowards(nats_options_.url);
+      auto host = CallbackHost(plan_.listen_host, nats_options_.url);
       if (!host) {
-        return Say(kNothing,
-                   "no address for workers to call back (--listen-host sets one): " +
-                       host.error().message);
+        return Say(kExitNothing, host.error().message);
       }
       host_ = *host;
     }
@@ -69,7 +64,7 @@ class CallApp {
     }
     auto discovery = OpenDiscovery(*loop_, plan_.discovery_backend, env_);
     if (!discovery) {
-      Stop(Say(kUsage, discovery.error().message));
+      Stop(Say(kExitUsage, discovery.error().message));
       return;
     }
     discovery_ = std::move(*discovery);
@@ -85,23 +80,19 @@ class CallApp {
         "v1/instances/" + place,
         [this, place](const Result<std::vector<transport::Record>>& instances) {
           if (!instances) {
-            Stop(Say(CodeOf(instances.error()), instances.error().message));
+            Stop(Say(ExitCodeOf(instances.error()), instances.error().message));
             return;
           }
           discovery_->List(
               "v1/mdc/" + place,
               [this, instances = *instances](const Result<std::vector<transport::Record>>& models) {
                 if (!models) {
-                  Stop(Say(CodeOf(models.error()), models.error().message));
+                  Stop(Say(ExitCodeOf(models.error()), models.error().message));
                   return;
                 }
                 Found(JoinTargets(instances, *models));
               });
         });
-  }
-
-  static int CodeOf(const Error& error) {
-    return error.code == Errc::kInvalidConfig ? kUsage : kNothing;
   }
 
   void Found(const FoundTargets& found) {
@@ -114,17 +105,12 @@ class CallApp {
     }
     auto picked = PickTargets(found, plan_.endpoint, plan_.instance);
     if (!picked) {
-      Stop(Say(kNothing, picked.error().message));
+      Stop(Say(kExitNothing, picked.error().message));
       return;
     }
-    for (const auto& target : *picked) {
-      if (target.instance.transport_kind != "nats_tcp") {
-        Stop(Say(kFailed,
-                 "instance " + transport::HexId(target.instance.instance_id) +
-                     " serves the request plane '" + target.instance.transport_kind +
-                     "' (allowed in this version: nats_tcp)"));
-        return;
-      }
+    if (auto reachable = CheckRequestPlane(*picked); !reachable) {
+      Stop(Say(kExitFailed, reachable.error().message));
+      return;
     }
     targets_ = std::move(*picked);
     Connect();
@@ -144,7 +130,7 @@ class CallApp {
     }
     const auto where =
         plan_.whole_namespace ? "namespace " + plan_.endpoint.ns : plan_.endpoint.Dotted();
-    Stop(Say(kNothing,
+    Stop(Say(kExitNothing,
              "no instance " +
                  (plan_.instance ? transport::HexId(*plan_.instance) + " " : std::string()) +
                  "in " + where));
@@ -162,7 +148,7 @@ class CallApp {
         return;
       }
       if (!connected) {
-        Stop(Say(CodeOf(connected.error()), connected.error().message));
+        Stop(Say(ExitCodeOf(connected.error()), connected.error().message));
         return;
       }
       if (plan_.watch && !plan_.zmq_events) {
@@ -179,7 +165,7 @@ class CallApp {
           return;
         }
         if (!effective) {
-          Stop(Say(kNothing, effective.error().message));
+          Stop(Say(kExitNothing, effective.error().message));
         } else if (plan_.watch && plan_.zmq_events) {
           WatchZmq();
         } else {
@@ -201,14 +187,14 @@ class CallApp {
         return;
       }
       if (!found) {
-        Stop(Say(CodeOf(found.error()), found.error().message));
+        Stop(Say(ExitCodeOf(found.error()), found.error().message));
         return;
       }
       printer_.Note(std::to_string(*found) + " publishers of events so far");
       Go();
     });
     if (!started) {
-      Stop(Say(kNothing, started.error().message));
+      Stop(Say(kExitNothing, started.error().message));
     }
   }
 
@@ -244,7 +230,7 @@ class CallApp {
         *loop_, *nats_, clock_, plan_, std::move(targets_), std::move(report));
     started_ = clock_.Now();
     if (auto listening = caller_->Start(host_); !listening) {
-      Stop(Say(kUsage, "--listen-host: " + listening.error().message));
+      Stop(Say(kExitUsage, "--listen-host: " + listening.error().message));
     }
   }
 
@@ -282,7 +268,7 @@ class CallApp {
       caller_->Interrupt();
       stopping_ = false;
     }
-    Stop(requests_done_ || watching_only ? exit_code_ : kFailed);
+    Stop(requests_done_ || watching_only ? exit_code_ : kExitFailed);
   }
 
   /// Closes what is open, then ends Run. Posted: the callers are often callbacks of what goes away.

@@ -1,5 +1,6 @@
 #include "worker/call/caller.h"
 
+#include "worker/call/callback.h"
 #include "worker/call/uuid.h"
 
 #include <span>
@@ -104,18 +105,10 @@ void Caller::Send(Session& session) {
   request.max_tokens = plan_.max_tokens;
   request.dp_rank = plan_.dp_rank;
   session.outcome.prompt_tokens = static_cast<std::uint32_t>(request.token_ids.size());
-  transport::RequestControl control;
-  control.id = control.context = session.outcome.request_id;
-  control.codec = session.codec;
-  control.response_type = "many_out";
-  control.transport = "tcp_server";
-  control.address = listener_->address();
-  control.subject = session.subject;
-  control.stream_type = "response";
-  std::string payload;
-  transport::AppendTwoPart(payload,
-                           transport::EncodeRequestControl(control),
-                           transport::EncodeRequest(session.codec, request));
+  const auto payload =
+      CallbackRequest({session.outcome.request_id, listener_->address(), session.subject},
+                      session.codec,
+                      transport::EncodeRequest(session.codec, request));
   ArmTimeout(session);
   session.sent = clock_.Now();
   report_.on_sent(session.outcome, *session.target);
@@ -139,11 +132,8 @@ void Caller::OnAck(std::uint32_t index, const transport::NatsMessage& message) {
   auto& session = *found->second;
   session.outcome.ack_ms = SinceSent(session);
   if (message.payload.empty()) {
-    if (const auto status = message.header("Status"); status && status->starts_with("503")) {
-      Finish(session,
-             End::kRefused,
-             "no responders: nobody listens on " + session.target->instance.transport_value +
-                 " (a dead worker whose record is still there?)");
+    if (const auto nobody = NobodyListens(message, session.target->instance.transport_value)) {
+      Finish(session, End::kRefused, "no responders: " + *nobody);
       return;
     }
     ArmTimeout(session);

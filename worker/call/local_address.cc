@@ -80,4 +80,16 @@ Result<std::string> LocalAddressTowards(std::string_view nats_urls) {
   return FailWith("NATS server host '" + place.host + "'", last.error());
 }
 
+Result<std::string> CallbackHost(const std::optional<std::string>& listen_host,
+                                 std::string_view nats_urls) {
+  if (listen_host) {
+    return *listen_host;
+  }
+  auto host = LocalAddressTowards(nats_urls);
+  if (!host) {
+    return FailWith("no address for workers to call back (--listen-host sets one)", host.error());
+  }
+  return host;
+}
+
 }  // namespace understudy::worker

@@ -93,4 +93,16 @@ Result<std::vector<CallTarget>> PickTargets(const FoundTargets& found,
   return Fail(Errc::kUnavailable, std::move(text));
 }
 
+Status CheckRequestPlane(const std::vector<CallTarget>& targets) {
+  for (const auto& target : targets) {
+    if (target.instance.transport_kind != "nats_tcp") {
+      return Fail(Errc::kUnsupported,
+                  "instance " + transport::HexId(target.instance.instance_id) +
+                      " serves the request plane '" + target.instance.transport_kind +
+                      "' (allowed in this version: nats_tcp)");
+    }
+  }
+  return {};
+}
+
 }  // namespace understudy::worker

@@ -34,4 +34,7 @@ struct FoundTargets {
                                                           const transport::EndpointName& name,
                                                           std::optional<std::uint64_t> instance);
 
+/// kUnsupported: one of them serves another request plane than NATS.
+[[nodiscard]] Status CheckRequestPlane(const std::vector<CallTarget>& targets);
+
 }  // namespace understudy::worker

@@ -1,5 +1,6 @@
 #include "worker/ctl/control_client.h"
 
+#include "worker/call/callback.h"
 #include "worker/call/uuid.h"
 
 #include <span>
@@ -65,18 +66,9 @@ void ControlClient::Send(std::size_t index) {
   session.subject = NewUuid();
   session.timer = loop_.NewTimer();
   by_subject_[session.subject] = index;
-  transport::RequestControl control;
-  control.id = control.context = NewUuid();
-  control.codec = plan_.codec;
-  control.response_type = "many_out";
-  control.transport = "tcp_server";
-  control.address = listener_->address();
-  control.subject = session.subject;
-  control.stream_type = "response";
-  std::string payload;
-  transport::AppendTwoPart(payload,
-                           transport::EncodeRequestControl(control),
-                           transport::EncodeControlCommand(plan_.codec, plan_.command));
+  const auto payload = CallbackRequest({NewUuid(), listener_->address(), session.subject},
+                                       plan_.codec,
+                                       transport::EncodeControlCommand(plan_.codec, plan_.command));
   ArmTimeout(session);
   const auto reply = nats_.NewInbox();
   session.acks = nats_.Subscribe(
@@ -97,11 +89,8 @@ void ControlClient::OnAck(std::size_t index, const transport::NatsMessage& messa
     const std::string text(reinterpret_cast<const char*>(message.payload.data()),
                            message.payload.size());
     Finish(index, End::kRefused, "the acknowledgement says: " + text);
-  } else if (const auto status = message.header("Status"); status && status->starts_with("503")) {
-    Finish(index,
-           End::kRefused,
-           "nobody listens on " + targets_[index].instance.transport_value +
-               " (a dead worker whose record is still there?)");
+  } else if (const auto nobody = NobodyListens(message, targets_[index].instance.transport_value)) {
+    Finish(index, End::kRefused, *nobody);
   }
 }
 

@@ -3,6 +3,7 @@
 #include "understudy/transport/discovery.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"
+#include "worker/call/exit_codes.h"
 #include "worker/call/local_address.h"
 #include "worker/ctl/control_client.h"
 #include "worker/ctl/printer.h"
@@ -19,9 +20,6 @@ namespace understudy::worker {
 namespace {
 
 constexpr Nanoseconds kCloseLimit = std::chrono::seconds(1);
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-constexpr int kNothing = 4;
 
 class CtlApp {
  public:
@@ -31,12 +29,9 @@ class CtlApp {
   int Run() {
     nats_options_ = NatsFromEnvironment(env_);
     nats_options_.name = "understudy ctl";
-    auto host = plan_.listen_host ? Result<std::string>(*plan_.listen_host)
-                                  : LocalAddressTowards(nats_options_.url);
+    auto host = CallbackHost(plan_.listen_host, nats_options_.url);
     if (!host) {
-      return Say(
-          kNothing,
-          "no address for workers to call back (--listen-host sets one): " + host.error().message);
+      return Say(kExitNothing, host.error().message);
     }
     host_ = *host;
     loop_->OnSignal(SIGINT, [this] { Interrupt(); });
@@ -51,21 +46,17 @@ class CtlApp {
     std::fprintf(stderr, "understudy ctl: error: %s\n", text.c_str());
     return code;
   }
-  static int CodeOf(const Error& error) {
-    return error.code == Errc::kInvalidConfig ? kUsage : kNothing;
-  }
-
   void Find() {
     auto discovery = OpenDiscovery(*loop_, plan_.discovery_backend, env_);
     if (!discovery) {
-      Stop(Say(kUsage, discovery.error().message));
+      Stop(Say(kExitUsage, discovery.error().message));
       return;
     }
     discovery_ = std::move(*discovery);
     discovery_->List("v1/instances/" + plan_.endpoint.ns + "/",
                      [this](const Result<std::vector<transport::Record>>& instances) {
                        if (!instances) {
-                         Stop(Say(CodeOf(instances.error()), instances.error().message));
+                         Stop(Say(ExitCodeOf(instances.error()), instances.error().message));
                        } else {
                          Found(JoinTargets(*instances, {}));
                        }
@@ -78,7 +69,7 @@ class CtlApp {
     }
     auto picked = PickTargets(found, plan_.endpoint, plan_.instance);
     if (!picked) {
-      Stop(Say(kNothing, picked.error().message));
+      Stop(Say(kExitNothing, picked.error().message));
       return;
     }
     if (picked->size() > 1 && !plan_.all) {
@@ -87,20 +78,15 @@ class CtlApp {
         (ids += ids.empty() ? "" : ", ") += transport::HexId(target.instance.instance_id);
       }
       Stop(
-          Say(kUsage,
+          Say(kExitUsage,
               plan_.endpoint.Dotted() + " has several instances: choose one with --instance (" +
                   ids + ")" +
                   (plan_.command.op < transport::ControlOp::kRegisterHandoff ? ", or --all" : "")));
       return;
     }
-    for (const auto& target : *picked) {
-      if (target.instance.transport_kind != "nats_tcp") {
-        Stop(Say(kFailed,
-                 "instance " + transport::HexId(target.instance.instance_id) +
-                     " serves the request plane '" + target.instance.transport_kind +
-                     "' (allowed in this version: nats_tcp)"));
-        return;
-      }
+    if (auto reachable = CheckRequestPlane(*picked); !reachable) {
+      Stop(Say(kExitFailed, reachable.error().message));
+      return;
     }
     Connect(std::move(*picked));
   }
@@ -112,7 +98,7 @@ class CtlApp {
         return;
       }
       if (!connected) {
-        Stop(Say(CodeOf(connected.error()), connected.error().message));
+        Stop(Say(ExitCodeOf(connected.error()), connected.error().message));
         return;
       }
       Go(std::move(targets));
@@ -134,7 +120,7 @@ class CtlApp {
     client_ = std::make_unique<ControlClient>(
         *loop_, *nats_, plan_, std::move(targets), std::move(report));
     if (auto listening = client_->Start(host_); !listening) {
-      Stop(Say(kUsage, "--listen-host: " + listening.error().message));
+      Stop(Say(kExitUsage, "--listen-host: " + listening.error().message));
     }
   }
 
@@ -146,7 +132,7 @@ class CtlApp {
     const bool refused = std::any_of(
         item.ranks.begin(), item.ranks.end(), [](const auto& rank) { return rank.refused; });
     if (refused) {
-      exit_code_ = kFailed;
+      exit_code_ = kExitFailed;
     }
   }
 
@@ -157,9 +143,9 @@ class CtlApp {
     }
     Say(0, transport::HexId(target.instance.instance_id) + ": " + text);
     if (end != End::kTimedOut) {
-      exit_code_ = kFailed;
+      exit_code_ = kExitFailed;
     } else if (exit_code_ == 0) {
-      exit_code_ = kNothing;
+      exit_code_ = kExitNothing;
     }
   }
 
@@ -169,7 +155,7 @@ class CtlApp {
     } else if (client_) {
       client_->Interrupt();
     } else {
-      Stop(kFailed);
+      Stop(kExitFailed);
     }
   }
 
