@@ -149,14 +149,11 @@ void Destinations::Shutdown(std::function<void()> closed) {
 std::vector<HandoffSummary> Destinations::Summaries() const {
   std::vector<HandoffSummary> all;
   for (const auto& [id, entry] : entries_) {
-    all.push_back({entry.part.context_id,
-                   ToText(entry.part.identity.handoff_id),
-                   entry.part.worker,
-                   entry.cancelled     ? "cancelled"
-                   : entry.handed_over ? "handed over"
-                   : entry.session     ? "destination"
-                                       : "dialling",
-                   std::chrono::duration<double>(place_.clock.Now() - entry.part.begun).count()});
+    const char* state = entry.cancelled     ? "cancelled"
+                        : entry.handed_over ? "handed over"
+                        : entry.session     ? "destination"
+                                            : "dialling";
+    all.push_back(Summarize(entry.part, state, place_.clock.Now()));
   }
   return all;
 }

@@ -28,6 +28,14 @@ Uuid RequestUuid(const std::string& context_id) {
 
 }  // namespace
 
+HandoffSummary Summarize(const HandoffPart& part, const char* state, TimePoint now) {
+  return {part.context_id,
+          ToText(part.identity.handoff_id),
+          part.worker,
+          state,
+          std::chrono::duration<double>(now - part.begun).count()};
+}
+
 void PartOver(const HandoffPart& part,
               const SessionPlace& place,
               HandoffMetrics& metrics,

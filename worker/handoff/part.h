@@ -40,6 +40,8 @@ struct HandoffSummary {
   double age_s = 0;
 };
 
+[[nodiscard]] HandoffSummary Summarize(const HandoffPart& part, const char* state, TimePoint now);
+
 /// Counts and logs the end of a part.
 void PartOver(const HandoffPart& part,
               const SessionPlace& place,

@@ -131,11 +131,8 @@ void Sources::AddTotals(HandoffMetrics::Totals& totals) const {
 std::vector<HandoffSummary> Sources::Summaries() const {
   std::vector<HandoffSummary> all;
   for (const auto& [id, entry] : entries_) {
-    all.push_back({entry.part.context_id,
-                   ToText(entry.part.identity.handoff_id),
-                   entry.part.worker,
-                   entry.cancelled ? "cancelled" : "source",
-                   std::chrono::duration<double>(place_.clock.Now() - entry.part.begun).count()});
+    const char* state = entry.cancelled ? "cancelled" : "source";
+    all.push_back(Summarize(entry.part, state, place_.clock.Now()));
   }
   return all;
 }
