@@ -10,9 +10,11 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <netinet/in.h>
 #include <optional>
 #include <poll.h>
+#include <random>
 #include <signal.h>
 #include <sstream>
 #include <sys/prctl.h>
@@ -91,6 +93,31 @@ std::string Ask(std::uint16_t port, const std::string& request, const std::strin
 }
 
 }  // namespace
+
+Result<std::uint16_t> FreePorts(std::uint16_t count) {
+  constexpr std::uint32_t kFirst = 10'000;
+  constexpr std::uint32_t kEnd = 32'000;  // connections get 32768 and above
+  constexpr int kTriesMax = 1000;
+  std::random_device random;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    const auto base = static_cast<std::uint16_t>(kFirst + random() % (kEnd - kFirst - count));
+    std::vector<std::unique_ptr<Fd>> held;
+    for (std::uint16_t i = 0; i < count && held.size() == i; ++i) {
+      auto fd = std::make_unique<Fd>(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in address = Loopback(static_cast<std::uint16_t>(base + i));
+      address.sin_addr.s_addr = htonl(INADDR_ANY);
+      sockaddr generic{};
+      std::memcpy(&generic, &address, sizeof(address));
+      if (::bind(fd->get(), &generic, sizeof(address)) == 0) {
+        held.push_back(std::move(fd));
+      }
+    }
+    if (held.size() == count) {
+      return base;
+    }
+  }
+  return Fail(Errc::kUnavailable, "no " + std::to_string(count) + " free ports in a row");
+}
 
 Result<std::uint16_t> FreePort() {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -36,7 +36,7 @@ class PlayedEngine {
   PlayedEngine(const PlayedEngine&) = delete;
   PlayedEngine& operator=(const PlayedEngine&) = delete;
 
-  static std::uint16_t FreePort() { return fakes::FreePort().value(); }
+  static std::uint16_t FreePort() { return fakes::FreePorts(1).value(); }
   [[nodiscard]] std::string events() const {
     return "tcp://127.0.0.1:" + std::to_string(events_port_);
   }
@@ -196,7 +196,7 @@ TEST_F(Relay, AnswersForTheWorkerInBothFormsUnderItsOwnInstance) {
 
 TEST_F(Relay, U17EachRankOfTheEngineHasItsPortAndItsIds) {
   reader();
-  const std::uint16_t base = PlayedEngine::FreePort();
+  const std::uint16_t base = fakes::FreePorts(2).value();
   PlayedEngine first(0, base);
   PlayedEngine second(1, static_cast<std::uint16_t>(base + 1));
   const auto told =

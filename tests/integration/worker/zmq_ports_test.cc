@@ -37,12 +37,8 @@ class ZmqPorts : public WorkerTest {
     }
     ASSERT_TRUE(worker.WaitIdle());
   }
-  /// A base port whose successor is free, too, most of the time.
-  static std::uint16_t BasePort() {
-    const auto port = fakes::FreePort();
-    EXPECT_TRUE(port.has_value());
-    return *port < 65000 ? *port : std::uint16_t{25000};
-  }
+  /// For two ranks.
+  static std::uint16_t BasePort() { return fakes::FreePorts(2).value(); }
 };
 
 /// Someone who asks the engine of a worker for what it has said.
