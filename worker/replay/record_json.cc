@@ -99,12 +99,16 @@ void AppendRouting(const mocker::ReplayRouting& routing, std::string& out) {
   members.Number("scheduler_id", routing.scheduler);
   members.Number("dp_rank", routing.rank);
   members.Number("reported_overlap_tokens", routing.overlap_tokens);
-  for (const char* key : {"selected_overlap_blocks",
-                          "best_available_overlap_blocks",
-                          "overlap_regret_blocks",
-                          "placement_replica_id"}) {
-    members.Bare(key, "null");
+  std::optional<std::uint32_t> selected, best, regret;
+  if (const auto& choice = routing.choice) {
+    selected = choice->blocks;
+    best = choice->best_blocks;
+    regret = choice->best_blocks - choice->blocks;
   }
+  members.Number("selected_overlap_blocks", selected);
+  members.Number("best_available_overlap_blocks", best);
+  members.Number("overlap_regret_blocks", regret);
+  members.Bare("placement_replica_id", "null");
   members.End();
 }
 
@@ -120,6 +124,10 @@ void AppendAdmissions(const mocker::ReplayHistory& history, std::string& out) {
     members.Word("pool", PoolName(admission.stage));
     members.Number("at_ms", admission.at_ms);
     members.Number("reused_input_tokens", admission.reused_tokens);
+    if (of_pool == 0 && admission.host_tokens) {
+      members.Number("g1_reused_input_tokens", admission.reused_tokens - *admission.host_tokens);
+      members.Number("host_reused_input_tokens", *admission.host_tokens);
+    }
     members.Bare("is_readmission", of_pool++ > 0 ? "true" : "false");
     members.End();
   }
@@ -145,6 +153,11 @@ void AppendHistory(const mocker::ReplayHistory& history, std::string& out) {
   out += ",\"dispatched_at_ms\":null";
   number("terminal_time_ms", history.terminal_time_ms);
   number("requested_output_length", history.requested_output_length);
+  if (!history.admissions.empty() && history.admissions.front().host_tokens) {
+    const mocker::ReplayAdmission& first = history.admissions.front();
+    number("first_admission_g1_reused_input_tokens", first.reused_tokens - *first.host_tokens);
+    number("first_admission_host_reused_input_tokens", *first.host_tokens);
+  }
   out += ",\"routing_history\":[";
   for (const auto& routing : history.routings) {
     out += &routing == history.routings.data() ? "" : ",";

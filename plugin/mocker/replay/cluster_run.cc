@@ -85,7 +85,7 @@ class ClusterRun {
         return any;
       }
       if (!router_) {
-        Dispatch(pool_.NextInTurn(), 0, std::move(request));
+        Dispatch(pool_.NextInTurn(), std::nullopt, std::move(request));
         continue;
       }
       const RequestId id = request.id;
@@ -101,25 +101,26 @@ class ClusterRun {
     }
   }
 
-  void Dispatch(std::uint32_t rank, std::uint32_t overlap_tokens, engine::Request request) {
+  void Dispatch(std::uint32_t rank, std::optional<OverlapChoice> choice, engine::Request request) {
+    const std::size_t overlap =
+        choice ? std::size_t{choice->blocks} * pool_.config().block_size : 0;
     run_.collector[request.id].decode_worker = rank;
-    run_.collector.Route(request.id,
-                         {.stage = ReplayStage::kAggregated,
-                          .routed_ms = now_ms_,
-                          .worker = pool_.WorkerOf(rank),
-                          .rank = rank % pool_.ranks_per_worker(),
-                          .scheduler = rank,
-                          .overlap_tokens = overlap_tokens});
+    run_.collector.Route(
+        request.id,
+        {.stage = ReplayStage::kAggregated,
+         .routed_ms = now_ms_,
+         .worker = pool_.WorkerOf(rank),
+         .rank = rank % pool_.ranks_per_worker(),
+         .scheduler = rank,
+         .overlap_tokens = static_cast<std::uint32_t>(std::min(overlap, request.prompt.size())),
+         .choice = choice});
     pool_[rank].scheduler->Submit(std::move(request));
     pool_.TouchRank(rank);
   }
 
   void DispatchAdmitted() {
     for (const RouterAdmission& admission : admissions_) {
-      engine::Request& request = parked_[Value(admission.id)];
-      const std::uint64_t overlap = std::min<std::uint64_t>(
-          admission.overlap_blocks * pool_.config().block_size, request.prompt.size());
-      Dispatch(admission.worker, static_cast<std::uint32_t>(overlap), std::move(request));
+      Dispatch(admission.worker, admission.overlap, std::move(parked_[Value(admission.id)]));
     }
     admissions_.clear();
   }

@@ -112,7 +112,7 @@ void Collector::Route(RequestId id, const ReplayRouting& routing) {
 
 void Collector::Admit(const PassOutput& pass, ReplayStage stage, double at_ms) {
   for (const engine::Admission& admission : pass.admissions) {
-    Admit(admission.id, {stage, at_ms, admission.cached_tokens});
+    Admit(admission.id, {stage, at_ms, admission.cached_tokens, admission.host_tokens});
   }
 }
 

@@ -80,9 +80,10 @@ class DisaggregatedRun {
 
   void RoutePrefill(RequestId id);
   void RouteDestination(RequestId id);
-  void SubmitPrefill(RequestId id, std::uint32_t rank);
-  void Reserve(RequestId id, std::uint32_t rank);
-  void NoteRoute(RequestId id, ReplayStage stage, std::uint32_t rank);
+  using Choice = std::optional<OverlapChoice>;  ///< none without a KV router
+  void SubmitPrefill(RequestId id, std::uint32_t rank, Choice choice);
+  void Reserve(RequestId id, std::uint32_t rank, Choice choice);
+  void NoteRoute(RequestId id, ReplayStage stage, std::uint32_t rank, Choice choice);
   void DispatchPrefill();
   void DispatchDecode();
   void LeavePrefillRouter(RequestId id);

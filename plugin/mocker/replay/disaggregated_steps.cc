@@ -121,7 +121,7 @@ void DisaggregatedRun::RoutePrefill(RequestId id) {
   DisaggregatedRequest& entry = At(id);
   if (!prefill_.router) {
     run_.collector[id].handoff.prefill_overlap = 0;
-    SubmitPrefill(id, prefill_.pool.NextInTurn());
+    SubmitPrefill(id, prefill_.pool.NextInTurn(), std::nullopt);
     return;
   }
   entry.in_prefill_router = true;
@@ -132,7 +132,7 @@ void DisaggregatedRun::RoutePrefill(RequestId id) {
   DispatchPrefill();
 }
 
-void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t rank) {
+void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t rank, Choice choice) {
   engine::Request prefill;
   prefill.id = id;
   prefill.prompt = At(id).request.prompt;
@@ -141,7 +141,7 @@ void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t rank) {
     prefill.planned_tokens = {At(id).request.planned_tokens.front()};
   }
   run_.collector[id].prefill_worker = rank;
-  NoteRoute(id, ReplayStage::kPrefill, rank);
+  NoteRoute(id, ReplayStage::kPrefill, rank, choice);
   prefill_.pool[rank].scheduler->SubmitSource(std::move(prefill));
   prefill_.pool.TouchRank(rank);
 }
@@ -150,13 +150,16 @@ void DisaggregatedRun::DispatchPrefill() {
   for (const RouterAdmission& admission : prefill_admissions_) {
     Collector::Request& request = run_.collector[admission.id];
     request.handoff.prefill_overlap = std::min(
-        admission.overlap_blocks * prefill_.pool.config().block_size, request.input_length);
-    SubmitPrefill(admission.id, admission.worker);
+        admission.overlap.blocks * prefill_.pool.config().block_size, request.input_length);
+    SubmitPrefill(admission.id, admission.worker, admission.overlap);
   }
   prefill_admissions_.clear();
 }
 
-void DisaggregatedRun::NoteRoute(RequestId id, ReplayStage stage, std::uint32_t rank) {
+void DisaggregatedRun::NoteRoute(RequestId id,
+                                 ReplayStage stage,
+                                 std::uint32_t rank,
+                                 Choice choice) {
   const WorkerPool& pool = (stage == ReplayStage::kPrefill ? prefill_ : decode_).pool;
   const Collector::Handoff& handoff = run_.collector[id].handoff;
   const std::uint32_t overlap =
@@ -167,14 +170,15 @@ void DisaggregatedRun::NoteRoute(RequestId id, ReplayStage stage, std::uint32_t 
                         .worker = pool.WorkerOf(rank),
                         .rank = rank % pool.ranks_per_worker(),
                         .scheduler = rank,
-                        .overlap_tokens = overlap == Collector::kNobody ? 0 : overlap});
+                        .overlap_tokens = overlap == Collector::kNobody ? 0 : overlap,
+                        .choice = choice});
 }
 
 void DisaggregatedRun::RouteDestination(RequestId id) {
   DisaggregatedRequest& entry = At(id);
   if (!decode_.router) {
     run_.collector[id].handoff.decode_overlap = 0;
-    Reserve(id, decode_.pool.NextInTurn());
+    Reserve(id, decode_.pool.NextInTurn(), std::nullopt);
     return;
   }
   entry.in_decode_router = true;
@@ -185,7 +189,7 @@ void DisaggregatedRun::RouteDestination(RequestId id) {
   DispatchDecode();
 }
 
-void DisaggregatedRun::Reserve(RequestId id, std::uint32_t rank) {
+void DisaggregatedRun::Reserve(RequestId id, std::uint32_t rank, Choice choice) {
   command_.Clear();
   WorkerPool::Rank& r = decode_.pool[rank];
   // Before the prompt is computed the source needs it, too.
@@ -201,7 +205,7 @@ void DisaggregatedRun::Reserve(RequestId id, std::uint32_t rank) {
     return;
   }
   run_.collector[id].decode_worker = rank;
-  NoteRoute(id, ReplayStage::kDecode, rank);
+  NoteRoute(id, ReplayStage::kDecode, rank, choice);
   TakeNotices(command_.notices);
 }
 
@@ -210,8 +214,8 @@ void DisaggregatedRun::DispatchDecode() {
   for (const RouterAdmission& admission : decode_admissions_) {
     Collector::Request& request = run_.collector[admission.id];
     request.handoff.decode_overlap =
-        std::min(admission.overlap_blocks * decode_.pool.config().block_size, request.input_length);
-    Reserve(admission.id, admission.worker);
+        std::min(admission.overlap.blocks * decode_.pool.config().block_size, request.input_length);
+    Reserve(admission.id, admission.worker, admission.overlap);
   }
   decode_admissions_.clear();
 }

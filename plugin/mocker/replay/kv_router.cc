@@ -138,7 +138,9 @@ void KvRouter::Drain(std::vector<RouterAdmission>& admissions) {
 
 RouterAdmission KvRouter::Admit(Query& query) {
   const std::uint32_t worker = Select(query);
-  const RouterAdmission admission{query.id, worker, query.overlaps[worker]};
+  const auto& overlaps = query.overlaps;
+  const RouterAdmission admission{
+      query.id, worker, {overlaps[worker], *std::max_element(overlaps.begin(), overlaps.end())}};
   Book(query, worker);
   return admission;
 }

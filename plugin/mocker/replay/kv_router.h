@@ -25,7 +25,7 @@ struct RouterRequest {
 struct RouterAdmission {
   RequestId id{};
   std::uint32_t worker = 0;
-  std::uint32_t overlap_blocks = 0;  ///< leading blocks of the prompt cached there
+  OverlapChoice overlap{};
 };
 
 /// The cost of a worker is, in blocks: the prompt tokens it has yet to compute, with this request's

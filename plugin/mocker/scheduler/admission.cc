@@ -223,10 +223,11 @@ Scheduler::Scheduled Scheduler::SchedulePart(std::uint32_t index, const PrefixCo
   output_->progressed = true;
   if (from_waiting) {
     EnterRunning(index);
+    engine::Admission admission{request.id, static_cast<std::uint32_t>(reused)};
     if (host_) {
-      AdmittedFromHost(index, reused);
+      admission.host_tokens = AdmittedFromHost(index, reused);
     }
-    output_->admissions.push_back({request.id, static_cast<std::uint32_t>(reused)});
+    output_->admissions.push_back(admission);
   }
   budget_ -= part_used_;
   return Scheduled::kYes;

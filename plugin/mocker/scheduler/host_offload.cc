@@ -175,13 +175,17 @@ std::uint64_t Scheduler::PromisedBlocks() const {
   return blocks;
 }
 
-/// From now on its blocks are like those of anybody else.
-void Scheduler::AdmittedFromHost(std::uint32_t index, std::uint64_t reused) {
+/// From now on its blocks are like those of anybody else. Returns how many of the reused tokens the
+/// device had lost.
+std::uint32_t Scheduler::AdmittedFromHost(std::uint32_t index, std::uint64_t reused) {
   HostRequest& own = host_->requests[index];
+  std::uint64_t on_device = reused;
   if (own.loaded > 0) {
     own.stored = reused / config_.block_size;
+    on_device = std::min(reused, own.base * config_.block_size);
   }
   own.loaded = own.base = own.tail = 0;
+  return static_cast<std::uint32_t>(reused - on_device);
 }
 
 void Scheduler::PrepareStores() {

@@ -115,7 +115,7 @@ class Scheduler final : public RankScheduler {
                        std::size_t base,
                        std::size_t end);
   [[nodiscard]] std::uint64_t PromisedBlocks() const;
-  void AdmittedFromHost(std::uint32_t index, std::uint64_t reused);
+  std::uint32_t AdmittedFromHost(std::uint32_t index, std::uint64_t reused);
   void PrepareStores();
   /// Not `needed`: a clear has said it all.
   void TellHostChanges(CommandOutput& output, bool needed = true);

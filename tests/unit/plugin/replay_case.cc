@@ -211,9 +211,13 @@ Json RoutingJson(const ReplayRouting& routing) {
 Json HistoryJson(const ReplayHistory& history) {
   Json admissions = Json::array();
   for (const ReplayAdmission& admission : history.admissions) {
-    admissions.push_back({{"pool", PoolName(admission.stage)},
-                          {"at_ms", admission.at_ms},
-                          {"reused_input_tokens", admission.reused_tokens}});
+    Json& json = admissions.emplace_back(Json{{"pool", PoolName(admission.stage)},
+                                              {"at_ms", admission.at_ms},
+                                              {"reused_input_tokens", admission.reused_tokens}});
+    if (admission.host_tokens) {
+      json["g1_reused_input_tokens"] = admission.reused_tokens - *admission.host_tokens;
+      json["host_reused_input_tokens"] = *admission.host_tokens;
+    }
   }
   Json routings = Json::array();
   for (const ReplayRouting& routing : history.routings) {

@@ -74,7 +74,7 @@ TEST(KvRouter, PrefersTheWorkerThatHasThePrefix) {
 
   ASSERT_EQ(admissions.size(), 1U);
   EXPECT_EQ(admissions[0].worker, 2U);
-  EXPECT_EQ(admissions[0].overlap_blocks, 4U) << "full blocks only";
+  EXPECT_EQ(admissions[0].overlap.blocks, 4U) << "full blocks only";
   EXPECT_EQ(router.prefill_tokens(2), 2U) << "what is not cached";
   EXPECT_EQ(router.active_blocks(2), 4U);
 }

@@ -40,10 +40,12 @@ struct Output {
 };
 
 /// A request got its first (or, after a preemption, another) slot. `cached_tokens`: prompt tokens
-/// found in the cache.
+/// found in the cache; `host_tokens`: those of them that were read back from host memory, absent
+/// without a host tier.
 struct Admission {
   RequestId id{};
   std::uint32_t cached_tokens = 0;
+  std::optional<std::uint32_t> host_tokens{};
 };
 
 struct Failure {

@@ -161,6 +161,12 @@ enum class ReplayStatus : std::uint8_t { kCompleted, kRejected, kCanceled, kFail
 
 enum class ReplayStage : std::uint8_t { kAggregated, kPrefill, kDecode };
 
+/// Leading blocks of a prompt that are cached where it goes, and most of any worker.
+struct OverlapChoice {
+  std::uint32_t blocks = 0;
+  std::uint32_t best_blocks = 0;
+};
+
 /// A worker got the request.
 struct ReplayRouting {
   ReplayStage stage = ReplayStage::kAggregated;
@@ -171,6 +177,7 @@ struct ReplayRouting {
   std::uint32_t rank = 0;       ///< within the worker
   std::uint32_t scheduler = 0;  ///< the rank, numbered through all workers
   std::uint32_t overlap_tokens = 0;
+  std::optional<OverlapChoice> choice{};  ///< of a router that looks at caches
 };
 
 /// A scheduler took the request up, again after each preemption.
@@ -178,6 +185,7 @@ struct ReplayAdmission {
   ReplayStage stage = ReplayStage::kAggregated;
   double at_ms = 0.0;
   std::uint32_t reused_tokens = 0;
+  std::optional<std::uint32_t> host_tokens{};  ///< of these, from host memory; only with a tier
 };
 
 /// What release 1.6 tells of a request beyond what 1.3 does.

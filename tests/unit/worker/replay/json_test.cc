@@ -75,7 +75,9 @@ TEST(ReplayReportJson, HasExactlyTheKeysOfRelease16) {
 
 // Written as the original wrote the same request: the second one of the recording, preempted.
 TEST(ReplayRecordJson, HasExactlyTheMembersOfRelease16) {
-  for (const char* name : {"replay_synth_vllm_preempt.json", "replay_synth_vllm_batch.json"}) {
+  for (const char* name : {"replay_synth_vllm_preempt.json",
+                           "replay_synth_vllm_batch.json",
+                           "replay_trace_vllm_offload_g2.json"}) {
     const json golden = Golden16(name)["per_request"][5];
     mocker::ReplayRecord record;
     mocker::ReplayHistory& history = record.history.emplace();
@@ -85,6 +87,9 @@ TEST(ReplayRecordJson, HasExactlyTheMembersOfRelease16) {
     for (const json& admission : golden["admission_history"]) {
       history.admissions.push_back(
           {mocker::ReplayStage::kAggregated, admission["at_ms"], admission["reused_input_tokens"]});
+      if (admission.contains("host_reused_input_tokens")) {
+        history.admissions.back().host_tokens = admission["host_reused_input_tokens"];
+      }
     }
     std::string line;
     AppendReplayRecordJson(record, line);
@@ -103,6 +108,30 @@ TEST(ReplayRecordJson, HasExactlyTheMembersOfRelease16) {
       EXPECT_EQ(made[member], golden[member]) << name << " " << member;
     }
   }
+}
+
+// Source: run_mocker_trace_replay of 1.6.1 with native_host_offload and a preemption, and with
+// router_mode kv_router.
+TEST(ReplayRecordJson, TellsHostReuseOnceAndWhatTheRouterPassedOver) {
+  mocker::ReplayRecord record;
+  mocker::ReplayHistory& history = record.history.emplace();
+  const auto stage = mocker::ReplayStage::kAggregated;
+  history.routings.push_back({.stage = stage, .overlap_tokens = 32, .choice = {{8, 9}}});
+  history.admissions = {{stage, 0.0, 12, 4}, {stage, 295.0, 8, 8}};
+  std::string line;
+  AppendReplayRecordJson(record, line);
+  const json made = json::parse(line);
+  EXPECT_EQ(made["first_admission_g1_reused_input_tokens"], 8);
+  EXPECT_EQ(made["first_admission_host_reused_input_tokens"], 4);
+  EXPECT_EQ(made["admission_history"][0]["g1_reused_input_tokens"], 8);
+  EXPECT_EQ(made["admission_history"][0]["host_reused_input_tokens"], 4);
+  EXPECT_FALSE(made["admission_history"][1].contains("g1_reused_input_tokens"));
+  EXPECT_FALSE(made["admission_history"][1].contains("host_reused_input_tokens"));
+  const json& routing = made["routing_history"][0];
+  EXPECT_EQ(routing["reported_overlap_tokens"], 32);
+  EXPECT_EQ(routing["selected_overlap_blocks"], 8);
+  EXPECT_EQ(routing["best_available_overlap_blocks"], 9);
+  EXPECT_EQ(routing["overlap_regret_blocks"], 1);
 }
 
 TEST(ReplayReportJson, PutsEveryStatisticUnderItsName) {
