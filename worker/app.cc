@@ -74,12 +74,12 @@ class App {
     loop_->OnSignal(SIGTERM, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGINT, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGUSR1, [this] { Dump(); });
-    auto host = EventPlaneHost(config_.options.event_plane, env_);
-    if (!host) {
-      Log(LogLevel::kError, kTarget, host.error().message);
+    auto wire = EventWireOf(config_.options.event_plane, env_);
+    if (!wire) {
+      Log(LogLevel::kError, kTarget, wire.error().message);
       return kExitStartFailed;
     }
-    event_host_ = std::move(*host);
+    event_wire_ = std::move(*wire);
     auto bootstrap = config_.bootstrap_ports.empty() ? std::string() : BootstrapHost(env_);
     if (!bootstrap) {
       Log(LogLevel::kError, kTarget, bootstrap.error().message);
@@ -232,8 +232,22 @@ class App {
         FailStart(lease.error());
         return;
       }
-      Serve(*lease);
+      FindZmqBrokers(*discovery_,
+                     config_.endpoint.ns,
+                     event_wire_.brokers,
+                     [this, id = *lease](const Status& found) { BrokersFound(found, id); });
     });
+  }
+
+  void BrokersFound(const Status& found, std::uint64_t lease_id) {
+    if (shutdown_) {
+      return;
+    }
+    if (!found) {
+      FailStart(found.error());
+      return;
+    }
+    Serve(lease_id);
   }
 
   void Serve(std::uint64_t lease_id) {
@@ -294,7 +308,7 @@ class App {
     if (config_.options.event_plane == "zmq" || !config_.engine_ports.empty()) {
       zmq_ = transport::ZmqContext::New();
     }
-    plane_ = OpenEventPlane(*loop_, config_.options.event_plane, events_.get(), zmq_, event_host_);
+    plane_ = OpenEventPlane(*loop_, event_wire_, events_.get(), zmq_);
     EventSide::Options options;
     options.engine_ports = config_.engine_ports;
     options.zmq = zmq_;
@@ -503,7 +517,8 @@ class App {
   std::unique_ptr<transport::HttpServer> status_;
   std::unique_ptr<transport::Discovery> discovery_;
   std::unique_ptr<transport::NatsClient> requests_, events_;
-  std::string event_host_, bootstrap_host_;
+  EventWire event_wire_;
+  std::string bootstrap_host_;
   std::shared_ptr<transport::ZmqContext> zmq_;
   std::unique_ptr<transport::EventPlane> plane_;
   std::unique_ptr<transport::DurableEvents> durable_;

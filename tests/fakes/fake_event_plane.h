@@ -56,7 +56,7 @@ class FakeEventPlane final : public transport::EventPlane {
       return {};
     }
     [[nodiscard]] const transport::EventChannel& channel() const override { return channel_; }
-    [[nodiscard]] transport::Record record() const override {
+    [[nodiscard]] std::optional<transport::Record> record() const override {
       return EncodeEventChannel(channel_,
                                 {transport::EventTransport::Kind::kNats, SubjectPrefix(channel_)});
     }

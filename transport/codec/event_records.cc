@@ -5,14 +5,17 @@
 #include "transport/codec/json_writer.h"
 #include "transport/codec/record_writer.h"
 
+#include <algorithm>
 #include <array>
 
 namespace understudy::transport {
 namespace {
 
 constexpr std::size_t kNestingMax = 64;
-constexpr std::array<std::string_view, 2> kKinds = {"Nats", "Zmq"};
+constexpr std::array<std::string_view, 3> kKinds = {"Nats", "Zmq", "ZmqBroker"};
 constexpr std::array<std::string_view, 2> kAddressKeys = {"subject_prefix", "endpoint"};
+constexpr std::array<std::string_view, 2> kBrokerKeys = {"xsub_endpoints", "xpub_endpoints"};
+constexpr std::uint64_t kBrokerEndpointsMax = 64;
 
 /// A segment of a subject or key as 1.6 writes it.
 std::string Segment(std::string_view text) {
@@ -66,12 +69,36 @@ void WriteScope(JsonWriter& json, const EventChannel& channel) {
   json.EndObject();
 }
 
+void WriteTexts(JsonWriter& json, const std::vector<std::string>& texts) {
+  json.BeginArray();
+  for (const std::string& text : texts) {
+    json.Text(text);
+  }
+  json.EndArray();
+}
+
+bool ReadEndpoints(JsonValue value,
+                   std::string_view key,
+                   std::vector<std::string>& out,
+                   Problem& problem) {
+  const auto begin = [&](std::uint64_t count) {
+    return count <= kBrokerEndpointsMax ||
+           problem.Malformed(key, "more than " + std::to_string(kBrokerEndpointsMax) + " items");
+  };
+  const auto item = [&](JsonValue text) {
+    return ReadText(text, key, out.emplace_back(), problem);
+  };
+  return value.Items(begin, item) || problem.Malformed(key, "not an array of strings");
+}
+
 bool ReadTransport(JsonValue value, EventTransport& out, Problem& problem) {
   std::string kind;
-  std::string address;
   const auto config = [&](std::string_view key, JsonValue item) {
+    if (key == kBrokerKeys[0] || key == kBrokerKeys[1]) {
+      return ReadEndpoints(item, key, key == kBrokerKeys[0] ? out.xsub : out.xpub, problem);
+    }
     const bool known = key == kAddressKeys[0] || key == kAddressKeys[1];
-    return known ? ReadText(item, key, address, problem) : item.Skip();
+    return known ? ReadText(item, key, out.address, problem) : item.Skip();
   };
   const auto field = [&](std::string_view key, JsonValue item) {
     if (key == "kind") {
@@ -83,12 +110,15 @@ bool ReadTransport(JsonValue value, EventTransport& out, Problem& problem) {
   if (!value.Fields(field)) {
     return problem.Malformed("transport", "not an object");
   }
-  if (kind != kKinds[0] && kind != kKinds[1]) {
-    return problem.Unsupported("transport.kind", "'" + kind + "' (known: Nats, Zmq)");
+  const auto* const found = std::find(kKinds.begin(), kKinds.end(), kind);
+  if (found == kKinds.end()) {
+    return problem.Unsupported("transport.kind", "'" + kind + "' (known: Nats, Zmq, ZmqBroker)");
   }
-  out.kind = kind == kKinds[0] ? EventTransport::Kind::kNats : EventTransport::Kind::kZmq;
-  out.address = address;
-  return !address.empty() || problem.Malformed("transport.config", "has no address");
+  out.kind = static_cast<EventTransport::Kind>(found - kKinds.begin());
+  const bool complete = out.kind == EventTransport::Kind::kZmqBroker
+                            ? !out.xsub.empty() && !out.xpub.empty()
+                            : !out.address.empty();
+  return complete || problem.Malformed("transport.config", "has no address");
 }
 
 bool ReadScope(JsonValue value, EventChannel& out, Problem& problem) {
@@ -183,9 +213,14 @@ Record EncodeEventChannel(const EventChannel& channel, const EventTransport& tra
   }
   const auto kind = static_cast<std::size_t>(transport.kind);
   json.Key("topic").Text(channel.topic).Key("instance_id").Number(channel.publisher_id);
-  json.Key("transport").BeginObject().Key("kind").Text(kKinds[kind]);
-  json.Key("config").BeginObject().Key(kAddressKeys[kind]).Text(transport.address).EndObject();
-  json.EndObject().EndObject();
+  json.Key("transport").BeginObject().Key("kind").Text(kKinds.at(kind)).Key("config").BeginObject();
+  if (transport.kind == EventTransport::Kind::kZmqBroker) {
+    WriteTexts(json.Key(kBrokerKeys[0]), transport.xsub);
+    WriteTexts(json.Key(kBrokerKeys[1]), transport.xpub);
+  } else {
+    json.Key(kAddressKeys.at(kind)).Text(transport.address);
+  }
+  json.EndObject().EndObject().EndObject();
   return {KeyOf("event_channels", channel), json.Take()};
 }
 

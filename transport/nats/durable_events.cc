@@ -83,7 +83,7 @@ class Durable final : public DurableEvents {
     listener_ = std::move(listener);
   }
   [[nodiscard]] const EventChannel& channel() const override { return channel_; }
-  [[nodiscard]] Record record() const override { return {}; }
+  [[nodiscard]] std::optional<Record> record() const override { return {}; }
 
  private:
   using Answer = std::function<void(const std::optional<JetStreamError>&)>;

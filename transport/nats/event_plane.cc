@@ -93,7 +93,7 @@ class NatsPublisher final : public EventPublisher {
     return sent;
   }
   [[nodiscard]] const EventChannel& channel() const override { return channel_; }
-  [[nodiscard]] Record record() const override {
+  [[nodiscard]] std::optional<Record> record() const override {
     return EncodeEventChannel(channel_, {EventTransport::Kind::kNats, SubjectPrefix(channel_)});
   }
 

@@ -1,5 +1,5 @@
-// Direct mode: every publisher is a socket of its own, its address stands in its record.
-// Source: events.md 3.1.
+// Direct mode: every publisher is a socket of its own, its address stands in its record. With
+// brokers one socket serves all of them. Source: events.md 3.1.
 #include "understudy/transport/event_plane.h"
 
 #include "transport/codec/big_endian.h"
@@ -38,8 +38,13 @@ std::uint64_t LoadLength(std::string_view frame) {
 
 class Publisher final : public EventPublisher {
  public:
-  Publisher(std::unique_ptr<ZmqPublisher> socket, EventChannel channel, std::string address)
-      : socket_(std::move(socket)), channel_(std::move(channel)), address_(std::move(address)) {}
+  /// `address`: where it is bound; empty: brokers stand between.
+  Publisher(std::shared_ptr<ZmqPublisher> socket, EventChannel channel, std::string address)
+      : socket_(std::move(socket)),
+        channel_(std::move(channel)),
+        address_(std::move(address)),
+        key_(address_.empty() && channel_.scope == EventScope::kEndpoint ? EventSubject(channel_)
+                                                                         : channel_.topic) {}
 
   Status Publish(std::string_view payload) override {
     const std::uint64_t sequence = sequence_++;
@@ -50,38 +55,48 @@ class Publisher final : public EventPublisher {
     std::array<char, 8> publisher{};
     std::array<char, 8> number{};
     const std::array<std::string_view, 4> frames = {
-        channel_.topic, Number(publisher, channel_.publisher_id), Number(number, sequence), frame_};
+        key_, Number(publisher, channel_.publisher_id), Number(number, sequence), frame_};
     const bool sent = socket_->Send(frames) == ZmqSend::kSent;
     if (frame_.capacity() > kKeepCapacityBytes) {
       std::string().swap(frame_);
     }
     if (!sent) {
-      return Fail(Errc::kOverloaded, "event plane: " + address_ + " holds too much unsent");
+      return Fail(Errc::kOverloaded,
+                  "event plane: " + (address_.empty() ? "the socket to the brokers" : address_) +
+                      " holds too much unsent");
     }
     return {};
   }
   [[nodiscard]] const EventChannel& channel() const override { return channel_; }
-  [[nodiscard]] Record record() const override {
+  [[nodiscard]] std::optional<Record> record() const override {
+    if (address_.empty()) {
+      return std::nullopt;
+    }
     return EncodeEventChannel(channel_, {EventTransport::Kind::kZmq, address_});
   }
 
  private:
   static constexpr std::size_t kKeepCapacityBytes = 4096;
 
-  std::unique_ptr<ZmqPublisher> socket_;
+  std::shared_ptr<ZmqPublisher> socket_;
   EventChannel channel_;
   std::string address_;
+  std::string key_;    ///< by which subscribers choose: through a broker 1.6 names the place
   std::string frame_;  ///< scratch
   std::uint64_t sequence_ = 0;
 };
 
 class Plane final : public EventPlane {
  public:
-  Plane(std::shared_ptr<ZmqContext> context, ZmqEventPlaneOptions options)
-      : context_(std::move(context)), options_(std::move(options)) {}
+  Plane(Loop& loop, std::shared_ptr<ZmqContext> context, ZmqEventPlaneOptions options)
+      : loop_(loop), context_(std::move(context)), options_(std::move(options)) {}
 
   Result<std::unique_ptr<EventPublisher>> Open(EventChannel channel,
                                                Delivery /*delivery*/) override {
+    if (!options_.brokers.empty()) {
+      UNDERSTUDY_TRY(auto shared, SocketToBrokers());
+      return std::make_unique<Publisher>(std::move(shared), std::move(channel), std::string());
+    }
     UNDERSTUDY_TRY(auto socket, ZmqPublisher::New(context_, {}));
     const bool v6 = options_.bind_host.find(':') != std::string::npos;
     UNDERSTUDY_TRY_STATUS(
@@ -97,8 +112,21 @@ class Plane final : public EventPlane {
   [[nodiscard]] EventTransport::Kind kind() const override { return EventTransport::Kind::kZmq; }
 
  private:
+  Result<std::shared_ptr<ZmqPublisher>> SocketToBrokers() {
+    if (to_brokers_ == nullptr) {
+      UNDERSTUDY_TRY(auto socket, ZmqPublisher::NewConnecting(loop_, context_, {}));
+      for (const std::string& broker : options_.brokers) {
+        UNDERSTUDY_TRY_STATUS(socket->Connect(broker));
+      }
+      to_brokers_ = std::move(socket);
+    }
+    return to_brokers_;
+  }
+
+  Loop& loop_;
   std::shared_ptr<ZmqContext> context_;
   ZmqEventPlaneOptions options_;
+  std::shared_ptr<ZmqPublisher> to_brokers_;
 };
 
 }  // namespace
@@ -124,9 +152,10 @@ Result<ZmqEventFrames> ParseZmqEvent(std::span<const std::string_view> frames) {
                         frame.substr(kFrameHeadBytes)};
 }
 
-std::unique_ptr<EventPlane> NewZmqEventPlane(std::shared_ptr<ZmqContext> context,
+std::unique_ptr<EventPlane> NewZmqEventPlane(Loop& loop,
+                                             std::shared_ptr<ZmqContext> context,
                                              ZmqEventPlaneOptions options) {
-  return std::make_unique<Plane>(std::move(context), std::move(options));
+  return std::make_unique<Plane>(loop, std::move(context), std::move(options));
 }
 
 }  // namespace understudy::transport

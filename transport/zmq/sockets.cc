@@ -103,6 +103,14 @@ Result<std::unique_ptr<ZmqPublisher>> ZmqPublisher::New(std::shared_ptr<ZmqConte
   return std::make_unique<SendingSocket<ZmqPublisher>>(std::move(link));
 }
 
+Result<std::unique_ptr<ZmqPublisher>> ZmqPublisher::NewConnecting(
+    Loop& loop, std::shared_ptr<ZmqContext> context, const ZmqLimits& limits) {
+  const auto impl = Impl(std::move(context));
+  UNDERSTUDY_TRY(auto link, ZmqLink::Open(impl, {ZMQ_PUB, nullptr, limits, {}}));
+  UNDERSTUDY_TRY(auto reviver, ZmqReviver::New(NativeContext(loop), impl, link, limits));
+  return std::make_unique<SendingSocket<ZmqPublisher>>(std::move(link), std::move(reviver));
+}
+
 Result<std::unique_ptr<ZmqRouter>> ZmqRouter::New(Loop& loop,
                                                   std::shared_ptr<ZmqContext> context,
                                                   const ZmqLimits& limits,

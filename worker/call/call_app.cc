@@ -179,6 +179,7 @@ class CallApp {
     watch_ = std::make_unique<ZmqWatch>(*loop_,
                                         *discovery_,
                                         plan_.endpoint.ns,
+                                        plan_.zmq_brokers,
                                         [this](std::string_view topic, std::string_view envelope) {
                                           printer_.Event(topic, envelope);
                                         });
@@ -190,7 +191,9 @@ class CallApp {
         Stop(Say(ExitCodeOf(found.error()), found.error().message));
         return;
       }
-      printer_.Note(std::to_string(*found) + " publishers of events so far");
+      printer_.Note(std::to_string(*found) +
+                    (plan_.zmq_brokers.used() ? " brokers of events" : " publishers of events") +
+                    " so far");
       Go();
     });
     if (!started) {

@@ -63,6 +63,9 @@ Result<CallPlan> MakeCallPlan(const CallFlags& flags, const Environment& env) {
   }
   plan.discovery_backend = flags.discovery_backend;
   plan.zmq_events = flags.event_plane == "zmq";
+  if (plan.zmq_events) {
+    UNDERSTUDY_TRY(plan.zmq_brokers, ZmqBrokersFromEnvironment(env));
+  }
   UNDERSTUDY_TRY(plan.endpoint, ChooseEndpoint(flags.endpoint, flags.ns, env));
   plan.whole_namespace = !flags.endpoint;
   if (flags.instance) {

@@ -6,6 +6,7 @@
 #include "understudy/transport/codec.h"
 #include "understudy/transport/records.h"
 #include "worker/config/environment.h"
+#include "worker/event_side/zmq_brokers.h"
 
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,7 @@ struct CallFlags {
 struct CallPlan {
   std::string discovery_backend;
   bool zmq_events = false;  ///< what is watched: the ZMQ event plane, not that of NATS
+  ZmqBrokers zmq_brokers;   ///< where it is heard; unused: at each publisher
   transport::EndpointName endpoint;
   bool whole_namespace = false;  ///< --list without --endpoint: every endpoint of the namespace
   std::optional<std::uint64_t> instance;  ///< none = all found, in turn

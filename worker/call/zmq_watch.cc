@@ -5,14 +5,40 @@
 #include <utility>
 
 namespace understudy::worker {
+namespace {
+
+/// `namespace.<ns>.`, as subjects of endpoints have it.
+std::string SubjectsOf(const std::string& ns) {
+  const std::string all =
+      transport::SubjectPrefix({transport::EventScope::kEndpoint, {ns, "", ""}, "", 0});
+  return all.substr(0, all.find(".component.")) + ".";
+}
+
+}  // namespace
+
+bool SeenMessages::Add(std::uint64_t publisher_id, std::uint64_t sequence) {
+  const Key key{publisher_id, sequence};
+  if (!known_.insert(key).second) {
+    return false;
+  }
+  order_.push_back(key);
+  if (order_.size() > kKeptMax) {
+    known_.erase(order_.front());
+    order_.pop_front();
+  }
+  return true;
+}
 
 ZmqWatch::ZmqWatch(transport::Loop& loop,
                    transport::Discovery& discovery,
                    std::string ns,
+                   ZmqBrokers brokers,
                    Handler handler)
     : loop_(loop),
       discovery_(discovery),
       ns_(std::move(ns)),
+      subjects_(SubjectsOf(ns_)),
+      brokers_(std::move(brokers)),
       handler_(std::move(handler)),
       timer_(loop.NewTimer()) {}
 
@@ -21,15 +47,26 @@ Status ZmqWatch::Start(std::function<void(Result<std::size_t>)> listed) {
       subscriber_,
       transport::ZmqSubscriber::New(
           loop_, transport::ZmqContext::New(), "", {}, [this](transport::ZmqFrames frames) {
-            if (const auto event = transport::ParseZmqEvent(frames)) {
-              handler_(event->topic, event->envelope);
-            } else {
-              handler_("?", frames.empty() ? std::string_view() : frames.back());
-            }
+            Take(frames);
           }));
   listed_ = std::move(listed);
   List();
   return {};
+}
+
+void ZmqWatch::Take(transport::ZmqFrames frames) {
+  const auto event = transport::ParseZmqEvent(frames);
+  if (!event) {
+    handler_("?", frames.empty() ? std::string_view() : frames.back());
+  } else if (!brokers_.used() ||
+             (!IsElsewhere(event->topic) && seen_.Add(event->publisher_id, event->sequence))) {
+    handler_(event->topic, event->envelope);
+  }
+}
+
+/// Through a broker comes what others say, too. 1.3 names no place, and is shown.
+bool ZmqWatch::IsElsewhere(std::string_view key) const {
+  return key.starts_with("namespace.") && !key.starts_with(subjects_);
 }
 
 void ZmqWatch::List() {
@@ -40,7 +77,7 @@ void ZmqWatch::List() {
           return;
         }
         if (records) {
-          Follow(*records);
+          Follow(EndpointsIn(*records));
         }
         if (auto first = std::exchange(listed_, nullptr)) {
           first(records ? Result<std::size_t>(followed_.size())
@@ -50,7 +87,14 @@ void ZmqWatch::List() {
       });
 }
 
-void ZmqWatch::Follow(const std::vector<transport::Record>& records) {
+std::set<std::string> ZmqWatch::EndpointsIn(const std::vector<transport::Record>& records) const {
+  if (brokers_.used()) {
+    ZmqBrokers brokers = brokers_;
+    if (brokers.in_discovery) {
+      AddBrokersOf(records, ns_, brokers);
+    }
+    return {brokers.xpub.begin(), brokers.xpub.end()};
+  }
   std::set<std::string> found;
   for (const auto& record : records) {
     const auto channel = transport::DecodeEventChannel(record.value);
@@ -59,6 +103,10 @@ void ZmqWatch::Follow(const std::vector<transport::Record>& records) {
       found.insert(channel->transport.address);
     }
   }
+  return found;
+}
+
+void ZmqWatch::Follow(std::set<std::string> found) {
   for (const auto& endpoint : followed_) {
     if (!found.contains(endpoint)) {
       subscriber_->Disconnect(endpoint);

@@ -111,7 +111,9 @@ std::vector<transport::Record> EventSide::ChannelRecords() const {
   std::vector<transport::Record> records;
   records.reserve(publishers_.size());
   for (const auto& publisher : publishers_) {
-    records.push_back(publisher->record());
+    if (auto record = publisher->record()) {
+      records.push_back(std::move(*record));
+    }
   }
   return records;
 }

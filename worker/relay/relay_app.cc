@@ -49,12 +49,12 @@ class RelayApp {
   int Run() {
     loop_->OnSignal(SIGTERM, [this] { Stop("Received shutdown signal", 0); });
     loop_->OnSignal(SIGINT, [this] { Stop("Received shutdown signal", 0); });
-    auto host = EventPlaneHost(plan_.event_plane, env_);
-    if (!host) {
-      Log(LogLevel::kError, kTarget, host.error().message);
+    auto wire = EventWireOf(plan_.event_plane, env_);
+    if (!wire) {
+      Log(LogLevel::kError, kTarget, wire.error().message);
       return kExitStartFailed;
     }
-    event_host_ = std::move(*host);
+    event_wire_ = std::move(*wire);
     loop_->Post([this] { Start(); });
     loop_->Run();
     return exit_code_;
@@ -145,8 +145,6 @@ class RelayApp {
         }
       });
     }
-    zmq_ = transport::ZmqContext::New();
-    plane_ = OpenEventPlane(*loop_, plan_.event_plane, events_.get(), zmq_, event_host_);
     discovery_->OnLease(
         [this](transport::LeaseState state, const std::string& text) { OnLease(state, text); });
     discovery_->Start([this](const Result<std::uint64_t>& lease) {
@@ -157,8 +155,24 @@ class RelayApp {
         FailStart(lease.error());
         return;
       }
-      Serve(*lease);
+      FindZmqBrokers(*discovery_,
+                     plan_.endpoint.ns,
+                     event_wire_.brokers,
+                     [this, id = *lease](const Status& found) { BrokersFound(found, id); });
     });
+  }
+
+  void BrokersFound(const Status& found, std::uint64_t own_id) {
+    if (stopping_) {
+      return;
+    }
+    if (!found) {
+      FailStart(found.error());
+      return;
+    }
+    zmq_ = transport::ZmqContext::New();
+    plane_ = OpenEventPlane(*loop_, event_wire_, events_.get(), zmq_);
+    Serve(own_id);
   }
 
   void OnLease(transport::LeaseState state, const std::string& text) {
@@ -413,7 +427,7 @@ class RelayApp {
   std::unique_ptr<Metrics> metrics_;
   TimePoint started_;
   HealthState health_;
-  std::string event_host_;
+  EventWire event_wire_;
   std::unique_ptr<transport::HttpServer> status_;
   std::unique_ptr<transport::Discovery> discovery_;
   std::unique_ptr<transport::NatsClient> requests_, events_;

@@ -87,7 +87,9 @@ void RelaySession::ServeQueries() {
 std::vector<transport::Record> RelaySession::Records() const {
   std::vector<transport::Record> records;
   for (const auto& publisher : publishers_) {
-    records.push_back(publisher->record());
+    if (auto record = publisher->record()) {
+      records.push_back(std::move(*record));
+    }
   }
   records.insert(records.end(), query_records_.begin(), query_records_.end());
   return records;

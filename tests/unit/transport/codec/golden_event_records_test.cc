@@ -106,12 +106,41 @@ TEST(EventChannelRecord, RefusesWhatItCannotReach) {
             "event channel record: transport: missing");
   EXPECT_EQ(
       refusal(
-          R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"ZmqBroker","config":{}}})"),
-      "event channel record: transport.kind: 'ZmqBroker' (known: Nats, Zmq)");
+          R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"Pigeon","config":{}}})"),
+      "event channel record: transport.kind: 'Pigeon' (known: Nats, Zmq, ZmqBroker)");
   EXPECT_EQ(
       refusal(
           R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"Zmq","config":{}}})"),
       "event channel record: transport.config: has no address");
+  const auto broker = [&](const std::string& config) {
+    return refusal(
+        R"({"type":"EventChannel","topic":"t","instance_id":1,"transport":{"kind":"ZmqBroker","config":)" +
+        config + "}}");
+  };
+  EXPECT_EQ(broker(R"({"xsub_endpoints":["tcp://a:1"],"xpub_endpoints":[]})"),
+            "event channel record: transport.config: has no address");
+  EXPECT_EQ(broker(R"({"xsub_endpoints":["tcp://a:1"],"xpub_endpoints":[2]})"),
+            "event channel record: xpub_endpoints: not a string");
+  EXPECT_EQ(broker(R"({"xsub_endpoints":"tcp://a:1"})"),
+            "event channel record: xsub_endpoints: not an array of strings");
+}
+
+TEST(EventChannelRecord, OfABrokerNamesBothItsSides) {
+  const EventChannel place{EventScope::kComponent, {"ns", "zmq_broker", ""}, "events", 7};
+  const Record record = EncodeEventChannel(place,
+                                           {.kind = EventTransport::Kind::kZmqBroker,
+                                            .xsub = {"tcp://a:1", "tcp://b:1"},
+                                            .xpub = {"tcp://a:2"}});
+  EXPECT_EQ(record.key, "v1/event_channels/ns/zmq_broker/events/7");
+  EXPECT_EQ(
+      record.value,
+      R"({"type":"EventChannel","namespace":"ns","component":"zmq_broker","topic":"events","instance_id":7,)"
+      R"("transport":{"kind":"ZmqBroker","config":{"xsub_endpoints":["tcp://a:1","tcp://b:1"],)"
+      R"("xpub_endpoints":["tcp://a:2"]}}})");
+  const auto again = DecodeEventChannel(record.value);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->transport.xsub, (std::vector<std::string>{"tcp://a:1", "tcp://b:1"}));
+  EXPECT_EQ(again->transport.xpub, std::vector<std::string>{"tcp://a:2"});
 }
 
 }  // namespace

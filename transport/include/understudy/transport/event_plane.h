@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace understudy::transport {
 
@@ -28,8 +30,8 @@ class EventPublisher {
   [[nodiscard]] virtual Status Publish(std::string_view payload) = 0;
 
   [[nodiscard]] virtual const EventChannel& channel() const = 0;
-  /// What discovery is to know about it.
-  [[nodiscard]] virtual Record record() const = 0;
+  /// What discovery is to know about it; nothing where brokers stand between.
+  [[nodiscard]] virtual std::optional<Record> record() const = 0;
 };
 
 /// What becomes of a message that the wire cannot take now.
@@ -58,14 +60,18 @@ inline constexpr Nanoseconds kEventRetry = std::chrono::milliseconds(1);
 [[nodiscard]] std::unique_ptr<EventPlane> NewNatsEventPlane(Loop& loop, NatsClient& nats);
 
 /// Every publisher is a PUB socket on a port that the system chooses; subscribers find it through
-/// its record. What one of them does not read in time it misses.
+/// its record. What one of them does not read in time it misses. With brokers all publishers share
+/// one socket, which is connected to each of them; what is said before a broker is reached it
+/// misses.
 struct ZmqEventPlaneOptions {
   std::string bind_host = "0.0.0.0";
-  std::string advertised_host;  ///< where subscribers reach this machine
+  std::string advertised_host;       ///< where subscribers reach this machine
+  std::vector<std::string> brokers;  ///< XSUB endpoints; empty = direct
 };
 /// Of one message; the wire itself has no limit.
 inline constexpr std::size_t kZmqPayloadBytesMax = 1U << 20U;
-[[nodiscard]] std::unique_ptr<EventPlane> NewZmqEventPlane(std::shared_ptr<ZmqContext> context,
+[[nodiscard]] std::unique_ptr<EventPlane> NewZmqEventPlane(Loop& loop,
+                                                           std::shared_ptr<ZmqContext> context,
                                                            ZmqEventPlaneOptions options);
 
 /// What a subscriber gets of one message: frames topic, publisher, sequence, envelope.

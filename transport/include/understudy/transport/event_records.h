@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace understudy::transport {
 
@@ -24,12 +25,16 @@ struct EventChannel {
 };
 
 /// How its messages travel: `kind` Nats with a subject prefix, or Zmq with an endpoint
-/// (tcp://host:port).
+/// (tcp://host:port). A ZmqBroker publishes nothing of its own: it stands between publishers, which
+/// connect to `xsub`, and subscribers, which connect to `xpub`.
 struct EventTransport {
-  enum class Kind : std::uint8_t { kNats, kZmq };
+  enum class Kind : std::uint8_t { kNats, kZmq, kZmqBroker };
   Kind kind = Kind::kNats;
-  std::string address;
+  std::string address{};
+  std::vector<std::string> xsub{}, xpub{};
 };
+/// Component of the records of brokers.
+inline constexpr std::string_view kZmqBrokerComponent = "zmq_broker";
 
 /// `namespace.<ns>[.component.<c>[.endpoint.<e>]]`; 1.6 writes characters outside A-Z a-z 0-9 - _
 /// as %XX.

@@ -86,8 +86,12 @@ class ZmqSubscriber : public ZmqSocket {
 /// high_water_mark; the others do not wait for it.
 class ZmqPublisher : public ZmqSocket {
  public:
+  /// That subscribers connect to.
   [[nodiscard]] static Result<std::unique_ptr<ZmqPublisher>> New(
       std::shared_ptr<ZmqContext> context, const ZmqLimits& limits);
+  /// That connects to brokers.
+  [[nodiscard]] static Result<std::unique_ptr<ZmqPublisher>> NewConnecting(
+      Loop& loop, std::shared_ptr<ZmqContext> context, const ZmqLimits& limits);
   virtual ZmqSend Send(ZmqFrames frames) = 0;
 };
 

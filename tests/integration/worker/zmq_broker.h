@@ -1,0 +1,54 @@
+// A broker of a ZMQ event plane: what publishers say to one of its ports, subscribers hear at the
+// other.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <zmq.h>
+
+namespace understudy::worker {
+
+class ZmqBroker {
+ public:
+  ZmqBroker() : context_(zmq_ctx_new()) {
+    void* in = Bound(ZMQ_XSUB, xsub_);
+    void* out = Bound(ZMQ_XPUB, xpub_);
+    thread_ = std::thread([in, out] {
+      zmq_proxy(in, out, nullptr);  // until the context ends
+      zmq_close(in);
+      zmq_close(out);
+    });
+  }
+  ~ZmqBroker() {
+    zmq_ctx_shutdown(context_);
+    thread_.join();
+    zmq_ctx_term(context_);
+  }
+  ZmqBroker(const ZmqBroker&) = delete;
+  ZmqBroker& operator=(const ZmqBroker&) = delete;
+
+  [[nodiscard]] const std::string& xsub() const { return xsub_; }
+  [[nodiscard]] const std::string& xpub() const { return xpub_; }
+
+ private:
+  void* Bound(int type, std::string& endpoint) {
+    void* socket = zmq_socket(context_, type);
+    const int linger = 100;
+    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
+    zmq_bind(socket, "tcp://127.0.0.1:*");
+    std::array<char, 128> text{};
+    std::size_t size = text.size();
+    zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, text.data(), &size);
+    endpoint = text.data();
+    return socket;
+  }
+
+  void* context_;
+  std::string xsub_, xpub_;
+  std::thread thread_;
+};
+
+}  // namespace understudy::worker
