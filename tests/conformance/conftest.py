@@ -120,8 +120,10 @@ def worker_impl(request):
     return request.config.impl
 
 
-def _site(request, name, **more):
-    folder = request.config.folder / name
+def _site(request, name=None, **more):
+    """In a folder named after the test and its file."""
+    name = (name or request.node.name).replace("/", "_").replace("[", "-").rstrip("]")
+    folder = request.config.folder / f"{request.path.stem}-{name}"
     folder.mkdir(parents=True)
     return stack.Site(folder, request.config.impl, **more).start_servers()
 
@@ -129,7 +131,7 @@ def _site(request, name, **more):
 @pytest.fixture(scope="module")
 def shared_site(request):
     """Servers and a namespace for a whole test file (for tests that leave them as they were)."""
-    site = _site(request, request.path.stem)
+    site = _site(request, "shared")
     yield site
     site.close()
 
@@ -137,7 +139,7 @@ def shared_site(request):
 @pytest.fixture
 def site(request):
     """Servers and a namespace for one test."""
-    made = _site(request, request.node.name.replace("/", "_").replace("[", "-").rstrip("]"))
+    made = _site(request)
     yield made
     made.close()
 
@@ -145,7 +147,7 @@ def site(request):
 @pytest.fixture
 def zmq_site(request):
     """As `site`, with events over ZMQ sockets between the processes, the default of Dynamo."""
-    made = _site(request, request.node.name, event_plane="zmq")
+    made = _site(request, event_plane="zmq")
     yield made
     made.close()
 
@@ -153,9 +155,7 @@ def zmq_site(request):
 @pytest.fixture(params=["nats", "zmq"])
 def plane_site(request):
     """As `site`, once with each event plane."""
-    made = _site(
-        request, request.node.name.replace("[", "-").rstrip("]"), event_plane=request.param
-    )
+    made = _site(request, event_plane=request.param)
     yield made
     made.close()
 
@@ -163,7 +163,7 @@ def plane_site(request):
 @pytest.fixture
 def file_site(request):
     """As `site`, with file discovery in place of etcd."""
-    made = _site(request, request.node.name, discovery="file")
+    made = _site(request, discovery="file")
     yield made
     made.close()
 

@@ -61,12 +61,16 @@ def test_c025_repeated_prompt_hits_where_it_was(shared_site, observe):
     for _ in range(2):
         shared_site.start_worker()
     frontend = shared_site.start_frontend().wait_ready(instances=2)
-    text = load.words(72, seed=250)
-    first = timed_chat(frontend, text)
-    assert hit_rate(first) == 0.0
-    wait.until(
-        lambda: hit_rate(timed_chat(frontend, text)) > 0.5, SYNC_SECONDS, "the prefix is known"
-    )
+    texts = (load.words(72, seed=25000 + number) for number in range(1000))
+
+    def found_at_once():
+        """A prompt that was known when it came again: before that the other worker may get it, too."""
+        text = next(texts)
+        first = timed_chat(frontend, text)
+        assert hit_rate(first) == 0.0
+        return (text, first) if hit_rate(timed_chat(frontend, text)) > 0.5 else None
+
+    text, first = wait.until(found_at_once, SYNC_SECONDS, "a prefix is known")
     again = [timed_chat(frontend, text) for _ in range(3)]
     assert {load.worker_of(reply) for reply in again} == {load.worker_of(first)}
     observe.same("hit_rates", [round(hit_rate(reply), 4) for reply in again])
@@ -74,14 +78,19 @@ def test_c025_repeated_prompt_hits_where_it_was(shared_site, observe):
 
 def test_c026_growing_prefix_stays_on_one_worker(shared_site, observe):
     frontend = shared_site.start_frontend().wait_ready(instances=2)
-    unit = load.words(63, seed=260)
-    replies = []
-    for times in range(1, 5):
-        text = unit * times
-        replies.append(timed_chat(frontend, text))
-        wait.until(
-            lambda: hit_rate(timed_chat(frontend, text)) >= 0.8, SYNC_SECONDS, "it is known as well"
-        )
+    units = (load.words(63, seed=26000 + number) for number in range(1000))
+
+    def grown():
+        """All replies, if each prompt was known when it came again (as above)."""
+        unit = next(units)
+        replies = []
+        for times in range(1, 5):
+            replies.append(timed_chat(frontend, unit * times))
+            if hit_rate(timed_chat(frontend, unit * times)) < 0.8:
+                return None
+        return replies
+
+    replies = wait.until(grown, SYNC_SECONDS, "each prompt is known when it comes again")
     assert len({load.worker_of(reply) for reply in replies}) == 1
     observe.same("hit_rates", [round(hit_rate(reply), 4) for reply in replies])
 
@@ -93,10 +102,10 @@ def test_c031_without_prefix_caching_nothing_is_reused(site):
     assert [hit_rate(reply) for reply in replies] == [0.0] * 4
 
 
-def test_c050_busy_thresholds_come_and_go(site):
+def test_c050_busy_thresholds_come_and_go(plane_site):
     flags = ["--num-gpu-blocks-override", 64]
-    site.start_worker(flags, speedup=0.05, block_size=4)
-    frontend = site.start_frontend(
+    plane_site.start_worker(flags, speedup=0.05, block_size=4)
+    frontend = plane_site.start_frontend(
         flags=["--active-decode-blocks-threshold", 0.2, "--kv-cache-block-size", 4]
     ).wait_ready()
     streams = [
@@ -127,11 +136,9 @@ def test_c050_busy_thresholds_come_and_go(site):
 
 
 @pytest.fixture
-def ranks_site(site):
-    workers = [
-        site.start_worker(["--data-parallel-size", RANKS], block_size=BLOCK) for _ in range(2)
-    ]
-    return site, workers
+def ranks_site(plane_site):
+    flags = ["--data-parallel-size", RANKS]
+    return plane_site, [plane_site.start_worker(flags, block_size=BLOCK) for _ in range(2)]
 
 
 def test_c020_choices_follow_the_cache(ranks_site):
@@ -165,12 +172,12 @@ def test_c040_late_router_learns_what_the_early_one_saw(ranks_site):
     assert len({row[:2] for row in blocks}) == 2 * RANKS
 
 
-def test_dump_equals_the_cache_under_eviction(site):
+def test_dump_equals_the_cache_under_eviction(plane_site):
     """A pool of 64 blocks, 300 prompts of shared and own blocks: what is left is what a fresh
     router is told.
     """
-    site.start_worker(["--num-gpu-blocks-override", 64], speedup=1000, block_size=BLOCK)
-    router = site.start_router(BLOCK)
+    plane_site.start_worker(["--num-gpu-blocks-override", 64], speedup=1000, block_size=BLOCK)
+    router = plane_site.start_router(BLOCK)
     chooser = random.Random(64)
     waiting = []
     for number in range(300):
@@ -180,31 +187,32 @@ def test_dump_equals_the_cache_under_eviction(site):
             assert waiting.pop(0)()
     for result in waiting:
         assert result()
-    fresh = site.start_router(BLOCK)
+    fresh = plane_site.start_router(BLOCK)
     blocks = wait_same(router, fresh)
     assert 32 <= len(blocks) <= 64
 
 
-def test_c044_a_dead_worker_is_forgotten_and_a_new_one_learnt(site, observe):
-    worker = site.start_worker(block_size=BLOCK)
-    router = site.start_router(BLOCK)
+def test_c044_a_dead_worker_is_forgotten_and_a_new_one_learnt(plane_site):
+    worker = plane_site.start_worker(block_size=BLOCK)
+    router = plane_site.start_router(BLOCK)
     for seed in range(10):
         router.generate(prompt(440 + seed, 2), 2)
     wait_blocks(router, 20)
     worker.kill()
     wait.until(lambda: not router.blocks(), 45, "the dead worker's blocks are forgotten")
-    site.start_worker(block_size=BLOCK)
+    plane_site.start_worker(block_size=BLOCK)
     wait.until(lambda: len(router.instances()) == 1, 40, "the new worker is reached")
     for seed in range(10):
         router.generate(prompt(440 + seed, 2), 2)
-    late = site.start_router(BLOCK)
+    late = plane_site.start_router(BLOCK)
     assert len(wait_same(router, late, least=20)) == 20
 
 
-def test_c042_nats_restart_inside_a_burst(site):
+def test_c042_nats_restart_inside_a_burst(plane_site):
     """Events that the outage swallows are asked for again, or the next one tells that some are
     missing.
     """
+    site = plane_site
     site.start_worker(speedup=1000, block_size=BLOCK)
     router = site.start_router(BLOCK)
     for seed in range(10):

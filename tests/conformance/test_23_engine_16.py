@@ -8,11 +8,8 @@ pytestmark = pytest.mark.releases("r16")
 
 
 @pytest.fixture(params=["vllm", "trtllm"])
-def frontend(request, site, worker_impl):
-    flags = ["--engine-type", request.param]
-    if worker_impl.NAME == "ours":
-        flags += ["--engine-semantics", "1.6", "--dynamo-release", "1.6"]
-    site.start_worker(flags)
+def frontend(request, site):
+    site.start_worker(["--engine-type", request.param])
     return site.start_frontend(mode="round-robin").wait_ready()
 
 

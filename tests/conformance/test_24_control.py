@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from launch import ours
-from lib import control, endpoint_client, http, load, wait
+from lib import control, endpoint_client, http, load, ports, wait
 
 pytestmark = pytest.mark.releases("r13", "r16")
 
@@ -24,8 +24,15 @@ def test_c033_the_frontend_has_no_route_that_clears(site, observe):
     observe.same("status", answer.status)
 
 
-def test_c033_a_client_clears_by_the_endpoint_that_dynamos_workers_have(site, expect):
-    worker = site.start_worker()
+@pytest.mark.parametrize("outlet", ["in-process", "sockets"])
+def test_c033_a_client_clears_by_the_endpoint_that_dynamos_workers_have(plane_site, expect, outlet):
+    """Also when the engine tells of its cache on sockets of its own, where a clear is a batch of
+    AllBlocksCleared.
+    """
+    site = plane_site
+    base = ports.free_range(2)
+    flags = ["--zmq-kv-events-ports", base, "--zmq-replay-ports", base + 1]
+    worker = site.start_worker(flags if outlet == "sockets" else [])
     router = site.start_router()
     router.generate(PROMPT, 2)
     wait.until(router.blocks, 10, "the router knows blocks of the worker")

@@ -2,6 +2,7 @@
 and is told what it missed.
 """
 
+import json
 import random
 from collections import Counter
 
@@ -67,3 +68,56 @@ def test_u15_a_router_that_missed_messages_asks_for_them(site, cable, flags):
 
     wait.until(caught_up, SYNC_SECONDS, "the gap is seen and filled")
     wait_same(steady, loser, 42 * len(ranks))
+
+
+@pytest.fixture
+def zmq_cable(zmq_site):
+    """zmq_cable(): from now on routers reach the one publisher of KV events through a proxy, which
+    is returned.
+    """
+    made = []
+
+    def cable():
+        for key, (text, lease) in zmq_site.etcd.items("v1/event_channels/").items():
+            record = json.loads(text)
+            if record["topic"] != "kv-events":
+                continue
+            config = record["transport"]["config"]
+            host, port = config["endpoint"].removeprefix("tcp://").rsplit(":", 1)
+            made.append(proxy.Proxy((host, int(port))))
+            config["endpoint"] = f"tcp://127.0.0.1:{made[-1].port}"
+            zmq_site.etcd.put(key, json.dumps(record), lease)
+        return made
+
+    yield cable
+    for one in made:
+        one.close()
+
+
+def test_u15_a_router_that_missed_zmq_messages_asks_for_them(zmq_site, zmq_cable):
+    worker = zmq_site.start_worker(speedup=1000, block_size=BLOCK)
+    worker.instance_id()
+    wait.until(
+        lambda: any("kv-events" in key for key in zmq_site.etcd.keys("v1/event_channels/")),
+        SYNC_SECONDS,
+        "the channel is registered",
+    )
+    cables = zmq_cable()
+    router = zmq_site.start_router(BLOCK)
+    fresh = iter(range(5000, 6000))
+
+    def learns(least):
+        assert router.generate(prompt(next(fresh), 2), 2)
+        return len(router.blocks()) >= least
+
+    wait.until(lambda: learns(20), SYNC_SECONDS, "the router hears of blocks")
+    for cable in cables:
+        cable.cut()
+    known = len(router.blocks())
+    for _ in range(10):
+        assert router.generate(prompt(next(fresh), 2), 2)
+    assert len(router.blocks()) == known
+    for cable in cables:
+        cable.mend()
+    wait.until(lambda: learns(known + 22), SYNC_SECONDS, "the gap is seen and filled")
+    wait_same(router, zmq_site.start_router(BLOCK), known + 22)

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from lib import release
+
 NAME = "ours"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -15,8 +17,11 @@ def binary():
 
 
 def argv(flags):
-    """Command line for a list of worker flags: the same flags as the reference's."""
-    return [str(binary()), *flags]
+    """Command line for a list of worker flags: the same flags as the reference's; the engine is that
+    of the release that it is compared with.
+    """
+    semantics = {"r13": "1.3", "r16": "1.6"}[release.name()]
+    return [str(binary()), "--engine-semantics", semantics, *flags]
 
 
 def relay_argv(endpoint, worker_id, port, replay_port, ranks, block_size):
