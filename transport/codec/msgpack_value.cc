@@ -1,6 +1,7 @@
 #include "transport/codec/msgpack_value.h"
 
 #include "transport/codec/json_value.h"
+#include "transport/codec/utf8.h"
 
 #include <bit>
 
@@ -25,6 +26,9 @@ bool IsFixArray(std::uint8_t tag) {
 }
 bool IsFixMap(std::uint8_t tag) {
   return (tag & 0xf0U) == 0x80U;
+}
+bool IsUtf8(std::string_view text) {
+  return IsAscii(text) || simdjson::validate_utf8(text);
 }
 
 }  // namespace
@@ -200,7 +204,7 @@ bool MsgpackReader::Text(std::string_view& out) {
   if (!TakeBytes(size, out)) {
     return false;
   }
-  return !check_text_ || simdjson::validate_utf8(out) || Break("a string is not UTF-8");
+  return !check_text_ || IsUtf8(out) || Break("a string is not UTF-8");
 }
 
 bool MsgpackReader::TextOrBinary(std::string_view& out) {
@@ -211,7 +215,7 @@ bool MsgpackReader::TextOrBinary(std::string_view& out) {
   if (tag < kBin8 || tag >= kExt8) {
     return Text(out);
   }
-  return Binary(out) && (simdjson::validate_utf8(out) || Break("a string is not UTF-8"));
+  return Binary(out) && (IsUtf8(out) || Break("a string is not UTF-8"));
 }
 
 bool MsgpackReader::AtMap() const {

@@ -1,7 +1,5 @@
 #include "transport/codec/utf8.h"
 
-#include <cstdint>
-
 namespace understudy::transport {
 namespace {
 
@@ -36,6 +34,9 @@ std::size_t Utf8CharacterBytes(std::string_view text, std::size_t at, bool& vali
 }
 
 std::string ToUtf8(std::string_view text) {
+  if (IsAscii(text)) {
+    return std::string(text);
+  }
   std::string out;
   out.reserve(text.size());
   std::size_t at = 0;

@@ -62,10 +62,15 @@ std::string WithoutCredentials(std::string_view urls) {
 }
 
 bool ValidSubject(std::string_view subject) {
-  return !subject.empty() && subject.front() != '.' && subject.back() != '.' &&
-         subject.find("..") == std::string_view::npos &&
-         subject.find_first_of(" \t\r\n\f\v") == std::string_view::npos &&
-         subject.find('\0') == std::string_view::npos;
+  char before = '.';
+  for (const char c : subject) {
+    const bool is_space = c == ' ' || (c >= '\t' && c <= '\r');
+    if (is_space || c == '\0' || (c == '.' && before == '.')) {
+      return false;
+    }
+    before = c;
+  }
+  return before != '.';
 }
 
 bool ValidSubscription(std::string_view subject) {

@@ -196,9 +196,12 @@ ZmqSend ZmqLink::Send(ZmqFrames frames) {
 void ZmqLink::Arm() {
   wake_->async_wait(asio::posix::stream_descriptor::wait_read,
                     [self = shared_from_this()](asio::error_code error) {
-                      if (!error && self->socket_ != nullptr) {
-                        self->Arm();
-                        self->Look();
+                      if (error || self->socket_ == nullptr) {
+                        return;
+                      }
+                      self->Look();
+                      if (self->socket_ != nullptr) {
+                        self->Arm();  // what came meanwhile is an edge to it
                       }
                     });
 }
