@@ -328,7 +328,7 @@ class App {
       auto& probe = metrics_->AddEndpoint(
           name.ns, name.component, name.endpoint, transport::HexId(worker.instance_id));
       probes_.push_back(&probe);
-      UNDERSTUDY_TRY_STATUS(event_side_->AddWorker(worker.instance_id, config_.dp_size, &probe));
+      event_side_->AddWorker(worker.instance_id, config_.dp_size, &probe);
     }
     return {};
   }

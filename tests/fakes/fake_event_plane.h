@@ -20,11 +20,15 @@ class FakeEventPlane final : public transport::EventPlane {
   std::vector<Published> published;
   std::size_t opened = 0;
   bool down = false;
+  std::string refused_topic;  ///< no publisher of it can be opened
   std::size_t payload_max = 1 << 20;
   transport::EventTransport::Kind wire = transport::EventTransport::Kind::kNats;
 
   Result<std::unique_ptr<transport::EventPublisher>> Open(
       transport::EventChannel channel, transport::Delivery /*delivery*/) override {
+    if (!refused_topic.empty() && channel.topic == refused_topic) {
+      return Fail(Errc::kUnavailable, "event plane: no more sockets");
+    }
     ++opened;
     return std::make_unique<Publisher>(*this, std::move(channel));
   }

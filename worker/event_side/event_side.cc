@@ -1,5 +1,6 @@
 #include "worker/event_side/event_side.h"
 
+#include "worker/log/log.h"
 #include "worker/metrics/engine_event_metrics.h"
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <utility>
 
 namespace understudy::worker {
+namespace {
+constexpr std::string_view kTarget = "worker.events";
+}  // namespace
 
 EventSide::EventSide(transport::Loop& loop,
                      transport::EventPlane& plane,
@@ -66,45 +70,57 @@ Status EventSide::Open() {
   return {};
 }
 
-Status EventSide::AddWorker(std::uint64_t instance_id,
-                            std::uint32_t dp_size,
-                            EndpointProbe* probe) {
+void EventSide::AddWorker(std::uint64_t instance_id, std::uint32_t dp_size, EndpointProbe* probe) {
   workers_.push_back(instance_id);
   load_->AddWorker(instance_id, static_cast<std::uint32_t>(ranks_.size()), dp_size, probe);
   for (std::uint32_t dp_rank = 0; dp_rank < dp_size; ++dp_rank) {
-    UNDERSTUDY_TRY_STATUS(AddRank(instance_id, dp_rank));
+    AddRank(instance_id, dp_rank);
   }
-  return {};
 }
 
-Status EventSide::AddRank(std::uint64_t worker_id, std::uint32_t dp_rank) {
+void EventSide::AddRank(std::uint64_t worker_id, std::uint32_t dp_rank) {
   const RankIndex rank{static_cast<std::uint32_t>(ranks_.size())};
   ranks_.push_back({worker_id, dp_rank});
   if (passes_) {
     passes_->AddRank(worker_id, dp_rank);
   }
-  return options_.kv_events ? AddKvRank(rank, worker_id, dp_rank) : Status();
+  if (options_.kv_events) {
+    AddKvRank(rank, worker_id, dp_rank);
+  }
 }
 
-Status EventSide::AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank) {
+/// A rank whose events cannot be published serves without them.
+std::vector<KvOutput> EventSide::OpenKvOutputs(RankIndex rank,
+                                               std::uint64_t worker_id,
+                                               std::uint32_t dp_rank) {
+  auto open = OpenKvPublishers(plane_, profile_, endpoint_, rank, worker_id, dp_rank);
+  if (!open) {
+    Log(LogLevel::kError,
+        kTarget,
+        "Failed to create KV event publisher for dp_rank " + std::to_string(dp_rank) +
+            ": nobody is told of its cache",
+        {{"worker", transport::HexId(worker_id)}, {"error", open.error().message}});
+    return {};
+  }
+  std::move(open->publishers.begin(), open->publishers.end(), std::back_inserter(publishers_));
+  std::move(open->sources.begin(), open->sources.end(), std::back_inserter(sources_));
+  return std::move(open->outputs);
+}
+
+void EventSide::AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank) {
   std::vector<KvOutput> outputs;
   if (options_.durable != nullptr) {
     for (const ReleaseWire& wire : profile_.wires) {
       outputs.push_back({options_.durable, wire.answers.events, true});
     }
   } else {
-    UNDERSTUDY_TRY(auto open,
-                   OpenKvPublishers(plane_, profile_, endpoint_, rank, worker_id, dp_rank));
-    outputs = std::move(open.outputs);
-    std::move(open.publishers.begin(), open.publishers.end(), std::back_inserter(publishers_));
-    std::move(open.sources.begin(), open.sources.end(), std::back_inserter(sources_));
+    outputs = OpenKvOutputs(rank, worker_id, dp_rank);
   }
   relay_->AddRank(WorkerId{worker_id}, DpRank{dp_rank}, std::move(outputs));
   if (outlets_) {
     outlets_->AddRank(
         WorkerId{worker_id}, DpRank{dp_rank}, options_.engine_ports[workers_.size() - 1]);
   }
-  return {};
 }
 
 std::vector<transport::Record> EventSide::ChannelRecords() const {

@@ -52,10 +52,9 @@ class EventSide {
 
   /// Opens the publishers of the process. kUnavailable as from the plane.
   [[nodiscard]] Status Open();
-  /// Opens those of a worker's ranks, which are the next ones. After Open.
-  [[nodiscard]] Status AddWorker(std::uint64_t instance_id,
-                                 std::uint32_t dp_size,
-                                 EndpointProbe* probe);
+  /// Opens those of a worker's ranks, which are the next ones. After Open. A rank without a
+  /// publisher of KV events costs a line in the log.
+  void AddWorker(std::uint64_t instance_id, std::uint32_t dp_size, EndpointProbe* probe);
   /// What discovery is to know of the publishers.
   [[nodiscard]] std::vector<transport::Record> ChannelRecords() const;
   /// Those that can be asked for what a router missed.
@@ -86,8 +85,11 @@ class EventSide {
   [[nodiscard]] Result<transport::EventPublisher*> OpenOne(const ReleaseWire& wire,
                                                            const char* topic,
                                                            transport::Delivery delivery);
-  [[nodiscard]] Status AddRank(std::uint64_t worker_id, std::uint32_t dp_rank);
-  [[nodiscard]] Status AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank);
+  void AddRank(std::uint64_t worker_id, std::uint32_t dp_rank);
+  void AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t dp_rank);
+  [[nodiscard]] std::vector<KvOutput> OpenKvOutputs(RankIndex rank,
+                                                    std::uint64_t worker_id,
+                                                    std::uint32_t dp_rank);
 
   transport::Loop& loop_;
   transport::EventPlane& plane_;

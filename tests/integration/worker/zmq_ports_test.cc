@@ -135,7 +135,7 @@ std::vector<std::string> Said(const std::vector<transport::RouterEvent>& events)
   return said;
 }
 
-TEST_F(ZmqPorts, WhatTheEngineSaysOnEachRanksSocketIsWhatRoutersAreTold) {
+TEST_F(ZmqPorts, M026_M027_M028_M035_WhatTheEngineSaysOnEachRanksSocketIsWhatRoutersAreTold) {
   EventReader reader(nats().url(), ns());
   const std::uint16_t events = BasePort();
   const std::uint16_t replay = static_cast<std::uint16_t>(events + 2);
@@ -199,7 +199,28 @@ TEST_F(ZmqPorts, ADumpIsWhatTheEventsSay) {
                            "event_type=\"stored\",stage=\"accepted\""));
 }
 
-TEST_F(ZmqPorts, APortThatIsTakenCostsTheEventsOfItsRankAndNothingElse) {
+TEST_F(ZmqPorts, M029_EventsOfStreamsThatDrainAreStillRelayed) {
+  EventReader reader(nats().url(), ns());
+  const auto worker = Start({"--block-size",
+                             "4",
+                             "--speedup-ratio",
+                             "4",
+                             "--zmq-kv-events-ports",
+                             std::to_string(BasePort())});
+  auto spec = Spec(*worker, 0, 200);
+  spec.request.token_ids = Prompt(16, 29);
+  const auto call = frontend().Send(spec);
+  ASSERT_TRUE(call->WaitTokens(8));
+  worker->Signal(SIGTERM);
+  ASSERT_TRUE(call->WaitClosed());
+  EXPECT_EQ(call->WhyNotWhole(200), "");
+  EXPECT_EQ(worker->WaitExit(), 0);
+  constexpr std::size_t kWholeBlocks = (16 + 200 - 1) / 4;  // the last token is not computed with
+  EXPECT_TRUE(reader.Wait([&] { return Said(reader.KvEvents(true)).size() >= kWholeBlocks; }));
+  EXPECT_EQ(Said(reader.KvEvents(true)).size(), kWholeBlocks);
+}
+
+TEST_F(ZmqPorts, M030_M031_APortThatIsTakenCostsTheEventsOfItsRankAndNothingElse) {
   EventReader reader(nats().url(), ns());
   fakes::LoopThread thread;
   const auto context = transport::ZmqContext::New();

@@ -75,7 +75,7 @@ class Replay : public transport::ZmqTest {
 
 const Message kEnd = {"", SequenceFrame(kReplayEndSequence), ""};
 
-TEST_F(Replay, GivesWhatItHasFromTheStartOnAndThenTheEndMark) {
+TEST_F(Replay, M036_GivesWhatItHasFromTheStartOnAndThenTheEndMark) {
   Fill(5);
   Ask({"", SequenceFrame(2)});
   ASSERT_TRUE(inbox_.WaitFor(4));

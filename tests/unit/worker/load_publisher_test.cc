@@ -55,8 +55,7 @@ class LoadPublisherTest : public ::testing::Test {
   LoadPublisher publisher_{loop_, {wire_.get()}, *metrics_};
 };
 
-// M-038
-TEST_F(LoadPublisherTest, SendsTheMessageThatRoutersRead) {
+TEST_F(LoadPublisherTest, M038_SendsTheMessageThatRoutersRead) {
   Say(1, 9);
   loop_.Advance(LoadPublisher::kDebounce);
   EXPECT_EQ(Said(), (Values{{1, 9}}));
@@ -72,8 +71,8 @@ TEST_F(LoadPublisherTest, ProbesGetTheSumsOverTheRanks) {
   EXPECT_EQ(probe_.sum.blocks_active, 1U);
 }
 
-// M-039, U43: many passes within the debounce make one message, and the last value wins.
-TEST_F(LoadPublisherTest, DebouncesAndSuppressesEqualValues) {
+// U43: many passes within the debounce make one message, and the last value wins.
+TEST_F(LoadPublisherTest, M039_DebouncesAndSuppressesEqualValues) {
   for (std::uint64_t n = 1; n <= 1000; ++n) {
     Say(0, n);
   }
@@ -87,8 +86,7 @@ TEST_F(LoadPublisherTest, DebouncesAndSuppressesEqualValues) {
   EXPECT_EQ(loop_.timers_armed(), 0U);
 }
 
-// M-040
-TEST_F(LoadPublisherTest, RanksDoNotOverwriteOneAnother) {
+TEST_F(LoadPublisherTest, M040_RanksDoNotOverwriteOneAnother) {
   Say(0, 4);
   Say(1, 6);
   loop_.Advance(LoadPublisher::kDebounce);
@@ -110,8 +108,7 @@ TEST_F(LoadPublisherTest, SaysTheValuesAgainAtOnceAfterARefusal) {
   EXPECT_EQ(Said(), (Values{{0, 4}, {0, 4}, {1, 0}}));
 }
 
-// M-041
-TEST_F(LoadPublisherTest, RepeatsValuesThatWereLostWithTheConnection) {
+TEST_F(LoadPublisherTest, M041_RepeatsValuesThatWereLostWithTheConnection) {
   Say(0, 4);
   loop_.Advance(LoadPublisher::kDebounce);
   plane_.down = true;
@@ -122,8 +119,7 @@ TEST_F(LoadPublisherTest, RepeatsValuesThatWereLostWithTheConnection) {
   EXPECT_EQ(Said(), (Values{{0, 4}, {0, 5}}));
 }
 
-// M-042
-TEST_F(LoadPublisherTest, SaysNothingAfterStop) {
+TEST_F(LoadPublisherTest, M042_SaysNothingAfterStop) {
   Say(0, 4);
   publisher_.Stop();
   EXPECT_EQ(Said(), (Values{{0, 4}}));
