@@ -178,9 +178,7 @@ int ReplayCommand(const std::vector<std::string>& arguments) {
   if (!plan) {
     return Complain(plan.error(), kExitUsage);
   }
-  if (given.dynamo_release == "1.6") {
-    engine.release.semantics = mocker::SemanticsRelease::k16;
-  }
+  engine.release.semantics = SemanticsOf(given.dynamo_release);
   std::vector<std::string> warnings;
   if (const auto set = SetReplayEngines(engine, *plan, warnings); !set) {
     return Complain(set.error(), kExitFailed);

@@ -97,7 +97,8 @@ void AddOwnEngineFlags(FlagSet& flags, WorkerOptions& o) {
                 "Threads that run all ranks; 0 = one per core, at most one per rank");
   flags.Text("--engine-semantics",
              &o.engine_semantics,
-             "Release whose engine is simulated",
+             "Release whose engine is simulated, 1.6 unless --dynamo-release is 1.3; 1.6 takes "
+             "nested engine arguments, 1.3 flat ones",
              {"1.3", "1.6"});
   flags.Switch("--strict-reference",
                &o.strict_reference,

@@ -17,9 +17,15 @@ namespace understudy::worker {
 
 /// Whose engine is simulated, and the flag by which an operator chooses it.
 struct EngineRelease {
-  mocker::SemanticsRelease semantics = mocker::SemanticsRelease::k13;
+  mocker::SemanticsRelease semantics = mocker::SemanticsRelease::k16;
   const char* flag = "--engine-semantics";
 };
+
+/// Of `--dynamo-release`, when no other engine is asked for: the newest engine unless only routers
+/// of 1.3 are spoken to.
+[[nodiscard]] inline mocker::SemanticsRelease SemanticsOf(std::string_view release) {
+  return release == "1.3" ? mocker::SemanticsRelease::k13 : mocker::SemanticsRelease::k16;
+}
 
 class EngineInput {
  public:

@@ -53,11 +53,8 @@ Status CheckReal(const char* flag, double value) {
 }
 
 EngineRelease ReleaseOf(const WorkerOptions& o) {
-  EngineRelease release;
-  if (o.engine_semantics == "1.6") {
-    release.semantics = mocker::SemanticsRelease::k16;
-  }
-  return release;
+  return {.semantics = SemanticsOf(o.engine_semantics.value_or(o.dynamo_release)),
+          .flag = "--engine-semantics"};
 }
 
 /// What the reference has and this version has not.

@@ -34,7 +34,7 @@ struct WorkerOptions {
   bool forward_pass_metrics = true, durable_kv_events = false;
   std::int64_t kv_batching_window_ms = 0, kv_batching_blocks = 128;
   std::optional<std::int64_t> seed;
-  std::optional<std::string> engine_semantics;  ///< 1.3 or 1.6; none = 1.3
+  std::optional<std::string> engine_semantics;  ///< 1.3 or 1.6; none = the release's
   bool strict_reference = false;
   std::string on_lease_loss = "restore";
   std::int64_t engine_threads = 0;

@@ -13,7 +13,7 @@ namespace understudy::worker {
 /// What the flags say about every engine of the run.
 struct ReplayEngineFlags {
   EngineFlags engine;  ///< extra_engine_args: JSON, or a file with it; replaces the other flags
-  EngineRelease release{.semantics = mocker::SemanticsRelease::k13, .flag = "--dynamo-release"};
+  EngineRelease release{.flag = "--dynamo-release"};
   bool strict_reference = false;
 };
 

@@ -18,7 +18,7 @@ struct ReplayFlags {
   std::string trace_format = "mooncake";
   double arrival_speedup_ratio = 1.0;
 
-  std::string dynamo_release = "1.3";
+  std::string dynamo_release = "1.6";
 
   bool synthetic = false;
   std::optional<std::int64_t> request_count, input_tokens, output_tokens;

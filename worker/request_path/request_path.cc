@@ -292,7 +292,7 @@ void RequestPath::OnPassBatch(engine::PassBatch batch) {
 
 void RequestPath::Apply(engine::PassBatch& batch) {
   for (const auto& admission : batch.admissions) {
-    if (auto* stream = table_.Find(admission.id); stream != nullptr && stream->tokens_sent == 0) {
+    if (auto* stream = table_.Find(admission.id); stream != nullptr && !stream->cached_tokens) {
       stream->cached_tokens = admission.cached_tokens;
     }
   }
@@ -339,7 +339,7 @@ void RequestPath::AppendOutputToken(OpenStream& stream, std::uint32_t token) {
   if (stream.tokens_sent > 1) {
     transport::AppendToken(scratch_, stream.codec, token);
   } else {
-    const transport::Usage usage{stream.prompt_tokens, 1, stream.cached_tokens};
+    const transport::Usage usage{stream.prompt_tokens, 1, stream.cached_tokens.value_or(0)};
     const bool prefill = options_.rules.role == mocker::WorkerType::kPrefill;
     if (prefill) {
       transport::AppendPrefillToken(scratch_, stream.codec, token, usage);
@@ -354,7 +354,8 @@ void RequestPath::AppendOutputToken(OpenStream& stream, std::uint32_t token) {
 /// The end of a stream that has all its tokens.
 void RequestPath::AppendLength(OpenStream& stream) {
   scratch_.clear();
-  const transport::Usage usage{stream.prompt_tokens, stream.tokens_sent, stream.cached_tokens};
+  const transport::Usage usage{
+      stream.prompt_tokens, stream.tokens_sent, stream.cached_tokens.value_or(0)};
   transport::AppendFinish(scratch_, stream.codec, "length", &usage);
   AppendData(stream);
   FinishStream(stream);
@@ -478,7 +479,7 @@ std::vector<RequestPath::StreamSummary> RequestPath::Streams() {
                    s.worker,
                    Value(s.rank) - workers_[s.worker].first_rank,
                    s.prompt_tokens,
-                   s.cached_tokens,
+                   s.cached_tokens.value_or(0),
                    s.tokens_sent,
                    s.output_tokens_max,
                    s.state == OpenStream::State::kFinishing,

@@ -35,9 +35,10 @@ struct OpenStream {
   std::uint32_t slot = 0, generation = 0;
   std::uint32_t worker = 0;
   RankIndex rank{};
-  std::uint32_t prompt_tokens = 0, cached_tokens = 0, tokens_sent = 0, output_tokens_max = 0;
-  std::uint64_t response_bytes = 0;  ///< bodies of data frames
-  std::uint64_t appended_bytes = 0;  ///< everything given to `response`
+  std::uint32_t prompt_tokens = 0, tokens_sent = 0, output_tokens_max = 0;
+  std::optional<std::uint32_t> cached_tokens;  ///< of its first admission
+  std::uint64_t response_bytes = 0;            ///< bodies of data frames
+  std::uint64_t appended_bytes = 0;            ///< everything given to `response`
   TimePoint started{};
   std::optional<TimePoint> last_token{};  ///< when tokens were handed over last
   std::uint32_t unrecorded_tokens = 0;    ///< since then

@@ -52,8 +52,8 @@ def figures(report, wall_s, cpu_s, rss_kb):
 def ours(_context, peer, path, setup):
     """The whole process, from start to end."""
     out = path.with_name("report.json")
-    command = [peer.argv[0], "replay", str(path), "--trace-block-size", str(trace.BLOCK), "--extra-engine-args",
-               json.dumps(ENGINE), "--report", str(out), "--quiet", *SETUPS[setup][0]]
+    command = [peer.argv[0], "replay", str(path), "--dynamo-release", "1.3", "--trace-block-size", str(trace.BLOCK),
+               "--extra-engine-args", json.dumps(ENGINE), "--report", str(out), "--quiet", *SETUPS[setup][0]]
     started = time.perf_counter()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)

@@ -118,10 +118,11 @@ class Servers:
 
 
 class Peer:
-    """A kind of worker: how it is started. Flags are the same for all kinds."""
+    """A kind of worker: how it is started. Flags are the same for all kinds but for `worker_flags`."""
 
-    def __init__(self, name, title, argv):
+    def __init__(self, name, title, argv, worker_flags=()):
         self.name, self.title, self.argv = name, title, [str(part) for part in argv]
+        self.worker_flags = worker_flags
 
 
 class Worker:
@@ -138,7 +139,7 @@ class Worker:
         env.update(NATS_SERVER=servers.nats_url, ETCD_ENDPOINTS=servers.etcd_url, DYN_NAMESPACE=self.namespace,
                    HF_HUB_OFFLINE="1", DYN_LOG="warn", DYN_SYSTEM_PORT=str(self.status_port))
         argv = [*peer.argv, "--model-path", MODEL, "--discovery-backend", "etcd", "--request-plane", "nats",
-                "--event-plane", "nats", *flags]
+                "--event-plane", "nats", *peer.worker_flags, *flags]
         self.child = Child(peer.title, argv, env, servers.folder / f"{peer.name}-{Worker.count}.log")
 
     def wait_registered(self):

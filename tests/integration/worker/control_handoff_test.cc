@@ -51,9 +51,16 @@ class ControlHandoff : public WorkerTest {
 
 const Arguments kPrompt = {"--generation", "1", "--prompt-tokens", "40"};
 
-TEST_F(ControlHandoff, APromptIsComputedHereAndGoesOnThere) {
-  const auto source = Start(kSmall);
-  const auto destination = Start(kSmall);
+class ControlHandoffOf : public ControlHandoff,
+                         public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Engines,
+                         ControlHandoffOf,
+                         ::testing::Values("vllm", "sglang", "trtllm"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST_P(ControlHandoffOf, APromptIsComputedHereAndGoesOnThere) {
+  const auto source = Start(kSmall + Arguments{"--engine-type", GetParam()});
+  const auto destination = Start(kSmall + Arguments{"--engine-type", GetParam()});
   auto here = Register(*source, 1);
   auto there = Register(*destination, 1);
   auto prefill = Handoff(*source, "submit-prefill", kPrompt);
@@ -134,8 +141,9 @@ TEST_F(ControlHandoff, AHeldSourceOutlivesItsControllerUntilAnotherReleasesIt) {
   EXPECT_TRUE(WaitFree(*worker));
 }
 
-TEST_F(ControlHandoff, TensorRtLlmHasNone) {
-  const auto worker = Start(kFree + Arguments{"--engine-type", "trtllm"});
+TEST_F(ControlHandoff, TensorRtLlmOf13HasNone) {
+  const auto worker =
+      Start(kFree + Arguments{"--engine-type", "trtllm", "--engine-semantics", "1.3"});
   auto events = Register(*worker, 1);
   const auto text = Refusal(*worker, "reserve-destination", kPrompt);
   EXPECT_NE(text.find("TRT-LLM"), std::string::npos) << text;

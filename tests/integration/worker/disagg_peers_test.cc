@@ -21,8 +21,8 @@ class HandoffPeers : public HandoffTest {
  protected:
   [[nodiscard]] Arguments SessionTimeout(const std::string& ms) const {
     const std::string path = folder().path() + "/engine-" + ms + ".json";
-    std::ofstream(path) << R"({"enable_local_indexer":true,"handoff_session_timeout_ms":)" << ms
-                        << "}";
+    std::ofstream(path) << R"({"dynamo":{"enable_local_indexer":true,"handoff_session_timeout_ms":)"
+                        << ms << "}}";
     return {"--extra-engine-args", path};
   }
   static BootstrapFact Reserved(const Attempt& attempt) {

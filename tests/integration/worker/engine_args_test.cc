@@ -57,18 +57,36 @@ TEST_F(EngineArgs, EveryEngineServesAndItsCardTellsItsSizes) {
   }
 }
 
+// Nested for the engine of 1.6, which is the default, flat for that of 1.3.
 TEST_F(EngineArgs, AFileReplacesTheFlags) {
-  const auto file = Write("args.json",
+  const Arguments replaced = {"--engine-type",
+                              "sglang",
+                              "--num-gpu-blocks-override",
+                              "9",
+                              "--speedup-ratio",
+                              "0.00001",
+                              "--extra-engine-args"};
+  const auto nested = Write("nested.json",
+                            R"({"engine":{"backend":"trtllm","num_gpu_blocks":300,)"
+                            R"("speedup_ratio":0},"dp_size":2})");
+  const auto flat = Write("flat.json",
                           R"({"engine_type":"trtllm","max_num_seqs":null,"num_gpu_blocks":300,)"
                           R"("speedup_ratio":0,"dp_size":2,"num_g2_blocks":5})");
-  const auto worker = Start({"--extra-engine-args",
-                             file,
-                             "--engine-type",
-                             "sglang",
-                             "--num-gpu-blocks-override",
-                             "9",
-                             "--speedup-ratio",
-                             "0.00001"});
+  {
+    const auto worker = Start(replaced + Arguments{nested});
+    EXPECT_EQ(WhyNotServing(*worker), "");
+    const auto card = Card();
+    EXPECT_EQ(card["kv_cache_block_size"], 32);
+    EXPECT_EQ(card["total_kv_blocks"], 300);
+    EXPECT_EQ(card["data_parallel_size"], 2);
+    worker->Signal(SIGTERM);
+    EXPECT_EQ(worker->WaitExit(), 0);
+  }
+  ExpectExit(replaced + Arguments{flat}, 1, "these are flat arguments, of release 1.3");
+  ExpectExit(replaced + Arguments{nested, "--dynamo-release", "1.3"},
+             1,
+             "these are nested arguments, of release 1.6");
+  const auto worker = Start(replaced + Arguments{flat, "--engine-semantics", "1.3"});
   EXPECT_EQ(WhyNotServing(*worker), "");
   const auto card = Card();
   EXPECT_EQ(card["kv_cache_block_size"], 32);
@@ -79,8 +97,7 @@ TEST_F(EngineArgs, AFileReplacesTheFlags) {
 }
 
 TEST_F(EngineArgs, TheEngineOfTheNewReleaseServesAndEndsAtTheModelsLength) {
-  const auto worker =
-      Start(kFree + Arguments{"--engine-semantics", "1.6", "--max-model-len", "45"});
+  const auto worker = Start(kFree + Arguments{"--max-model-len", "45"});
   const auto whole = Send(*worker, 30, 10);
   ASSERT_TRUE(whole->WaitClosed());
   EXPECT_EQ(whole->tokens().size(), 10U);
@@ -88,14 +105,13 @@ TEST_F(EngineArgs, TheEngineOfTheNewReleaseServesAndEndsAtTheModelsLength) {
   ASSERT_TRUE(cut->WaitClosed());
   EXPECT_EQ(cut->tokens().size(), 5U);
   EXPECT_EQ(WhyNotServing(*worker), "");
-  ExpectExit({"--max-model-len", "0"}, 1, "--max-model-len must be at least 1, got 0");
+  ExpectExit({"--max-model-len", "0"}, 1, "max_model_len must be positive (--max-model-len)");
 }
 
 TEST_F(EngineArgs, RanksOfTheNewReleaseServeTogether) {
   for (const char* type : {"vllm", "sglang"}) {
-    const auto worker = Start(
-        kFree +
-        Arguments{"--engine-semantics", "1.6", "--engine-type", type, "--data-parallel-size", "2"});
+    const auto worker =
+        Start(kFree + Arguments{"--engine-type", type, "--data-parallel-size", "2"});
     const auto first = Send(*worker, 30, 10);
     const auto second = Send(*worker, 40, 5);
     ASSERT_TRUE(first->WaitClosed());
@@ -104,6 +120,33 @@ TEST_F(EngineArgs, RanksOfTheNewReleaseServeTogether) {
     EXPECT_EQ(second->tokens().size(), 5U);
     EXPECT_EQ(WhyNotServing(*worker), "");
   }
+}
+
+// The second prompt is pushed out by the growth of the first answer while a part of it is computed,
+// which is in the cache when its turn comes again.
+TEST_F(EngineArgs, UsageTellsOfTheCacheAtTheFirstAdmission) {
+  const auto worker = Start({"--num-gpu-blocks-override",
+                             "100",
+                             "--block-size",
+                             "4",
+                             "--max-num-batched-tokens",
+                             "2",
+                             "--max-num-seqs",
+                             "2",
+                             "--speedup-ratio",
+                             "2"});
+  const auto growing = Send(*worker, 8, 380);
+  ASSERT_TRUE(growing->WaitTokens(1));
+  auto spec = Spec(*worker, 0, 2);
+  spec.request.token_ids = Prompt(200, 7);
+  const auto late = frontend().Send(spec);
+  ASSERT_TRUE(growing->WaitClosed());
+  ASSERT_TRUE(late->WaitClosed());
+  EXPECT_EQ(growing->tokens().size(), 380U);
+  EXPECT_EQ(late->tokens().size(), 2U);
+  EXPECT_GE(worker->Metric("vllm:num_preemptions_total"), 1);
+  ASSERT_TRUE(late->usage());
+  EXPECT_EQ(late->usage()->cached_tokens, 0U);
 }
 
 TEST_F(EngineArgs, AThinkingSpanSurroundsTheFirstTokens) {
@@ -217,23 +260,31 @@ TEST_F(EngineArgs, WhatIsWrongIsNamedInOneLine) {
              "--ais-mtp-seed: must be a whole number up to 18446744073709551615, got "
              "18446744073709551616");
   ExpectExit({"--num-g2-blocks", "many"}, 2, "--num-g2-blocks: must be a whole number");
-  ExpectExit({"--bandwidth-g1-to-g2-gbps", "nan"},
+  const Arguments of_13 = {"--engine-semantics", "1.3"};
+  ExpectExit(of_13 + Arguments{"--bandwidth-g1-to-g2-gbps", "nan"},
              1,
              "bandwidth_g1_to_g2_gbps must be finite and non-negative, got NaN");
+  ExpectExit({"--bandwidth-g1-to-g2-gbps", "1"},
+             1,
+             "--bandwidth-g1-to-g2-gbps is a flag of release 1.3; in 1.6 --num-host-blocks");
   ExpectExit({"--aic-nextn", "6"}, 1, "(--aic-nextn)");
   ExpectExit({"--reasoning", "{}"}, 1, "--reasoning: missing field `start_thinking_token_id`");
-  ExpectExit({"--engine-type", "sglang", "--sglang-page-size", "0"},
-             1,
-             "block_size must be greater than 0");
+  const Arguments no_page = {"--engine-type", "sglang", "--sglang-page-size", "0"};
+  ExpectExit(of_13 + no_page, 1, "block_size must be greater than 0");
+  ExpectExit(no_page, 1, "block_size must be positive (--block-size)");
   ExpectExit({"--aic-perf-model"}, 1, "give --latency-model");
   ExpectExit({"--extra-engine-args", "/none.json"},
              1,
              "--extra-engine-args /none.json: cannot be read: No such file or directory");
   const auto file = Write("args.json", R"({"block_size": 16} true)");
-  ExpectExit({"--extra-engine-args", file},
+  ExpectExit(of_13 + Arguments{"--extra-engine-args", file},
              1,
              "error: --extra-engine-args " + file +
                  ": Failed to parse MockEngineArgs JSON: trailing characters at line 1 column 20");
+  const auto nested = Write("nested.json", R"({"engine":{"block_size": 16}} true)");
+  ExpectExit({"--extra-engine-args", nested},
+             1,
+             "error: --extra-engine-args " + nested + ": trailing characters at line 1 column 31");
 }
 
 }  // namespace

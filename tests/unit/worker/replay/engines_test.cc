@@ -22,6 +22,13 @@ struct Engines {
   }
 };
 
+/// Of release 1.3, whose arguments are flat.
+Engines Of13() {
+  Engines engines;
+  engines.flags.release.semantics = mocker::SemanticsRelease::k13;
+  return engines;
+}
+
 TEST(ReplayEngines, ComeFromTheFlags) {
   Engines engines;
   engines.flags.engine.engine_type = "trtllm";
@@ -32,6 +39,7 @@ TEST(ReplayEngines, ComeFromTheFlags) {
   ASSERT_EQ(engines.Set(), "set");
   const auto& o = engines.plan.options;
   ASSERT_TRUE(o.engine);
+  EXPECT_EQ(o.engine->semantics, mocker::SemanticsRelease::k16);
   EXPECT_EQ(o.engine->engine_type, mocker::EngineType::kTrtllm);
   EXPECT_EQ(o.engine->num_gpu_blocks, 100U);
   EXPECT_EQ(o.engine->block_size, 32U);
@@ -47,7 +55,7 @@ TEST(ReplayEngines, ComeFromJsonOrFromAFileWithIt) {
   const auto path = folder.path() + "/engine.json";
   std::ofstream(path) << "{\"block_size\": 16}";
   for (const auto& text : {std::string(" {\"block_size\": 16}"), path}) {
-    Engines engines;
+    Engines engines = Of13();
     engines.flags.engine.num_gpu_blocks = 100;
     engines.flags.engine.extra_engine_args = text;
     ASSERT_EQ(engines.Set(), "set");
@@ -57,7 +65,7 @@ TEST(ReplayEngines, ComeFromJsonOrFromAFileWithIt) {
 }
 
 TEST(ReplayEngines, OfBothPoolsComeFromTheFlagsOrFromTheirOwnArguments) {
-  Engines engines;
+  Engines engines = Of13();
   engines.plan.disaggregated = true;
   engines.flags.engine.max_num_seqs = 5;
   ASSERT_EQ(engines.Set(), "set");
@@ -79,7 +87,7 @@ TEST(ReplayEngines, OfBothPoolsComeFromTheFlagsOrFromTheirOwnArguments) {
 }
 
 TEST(ReplayEngines, AreRefusedByOptionMemberAndValue) {
-  Engines engines;
+  Engines engines = Of13();
   engines.flags.engine.num_gpu_blocks = 0;
   EXPECT_NE(engines.Set().find("--num-gpu-blocks-override"), std::string::npos) << engines.Set();
   engines.flags.engine.extra_engine_args = R"({"engine_type": "tgi"})";
@@ -96,9 +104,8 @@ TEST(ReplayEngines, AreRefusedByOptionMemberAndValue) {
             "--latency-model, or leave it out");
 }
 
-/// Of release 1.6, with these arguments for all workers, or for prefill and decode workers.
+/// With these arguments for all workers, or for prefill and decode workers.
 void Set16(const std::vector<std::string>& arguments, Engines& engines) {
-  engines.flags.release.semantics = mocker::SemanticsRelease::k16;
   if (arguments.size() == 1) {
     engines.flags.engine.extra_engine_args = arguments[0];
     return;
@@ -132,7 +139,7 @@ TEST(ReplayEngines, Of16InPoolsAreWhatTheirPoolIs) {
 }
 
 TEST(ReplayEngines, TellWhatHasNoEffectOnce) {
-  Engines engines;
+  Engines engines = Of13();
   engines.plan.disaggregated = true;
   const std::string json =
       R"({"num_g2_blocks": 10, "response_replay_trace_path": "answers.jsonl"})";

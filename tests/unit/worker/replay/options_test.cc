@@ -17,8 +17,10 @@ ReplayFlags Trace() {
   return flags;
 }
 
+/// Of release 1.3, which wants to be told nothing of arrivals.
 ReplayFlags Synthetic() {
   ReplayFlags flags;
+  flags.dynamo_release = "1.3";
   flags.synthetic = true;
   flags.request_count = 100;
   flags.input_tokens = 512;
