@@ -295,13 +295,15 @@ class Site:
         )
         return self.child("relay", argv, self.env())
 
-    def start_router(self, block_size=BLOCK_SIZE, instances=1, env=None, **config):
+    def start_router(
+        self, block_size=BLOCK_SIZE, instances=1, env=None, component=COMPONENT, **config
+    ):
         """Starts a KV router in a process of its own (`env`: variables besides the site's) and waits
         until it can reach so many instances.
         """
         self.count += 1
         router = router_process.Router(
-            f"{self.namespace}.{COMPONENT}.generate",
+            f"{self.namespace}.{component}.generate",
             block_size,
             self.env(env),
             self.folder / f"{self.count:02d}-router.log",
