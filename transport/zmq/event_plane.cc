@@ -1,5 +1,5 @@
 // Direct mode: every publisher is a socket of its own, its address stands in its record. With
-// brokers one socket serves all of them. Source: events.md 3.1.
+// brokers all of them share a socket for each broker. Source: events.md 3.1.
 #include "understudy/transport/event_plane.h"
 
 #include "transport/codec/big_endian.h"
@@ -9,8 +9,10 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace understudy::transport {
 namespace {
@@ -29,6 +31,9 @@ std::string_view Number(std::array<char, 8>& bytes, std::uint64_t number) {
   return {bytes.data(), bytes.size()};
 }
 
+/// What a publisher sends on: its own one, or one for each broker.
+using Sockets = std::vector<std::unique_ptr<ZmqPublisher>>;
+
 /// Behind the version byte.
 std::uint64_t LoadLength(std::string_view frame) {
   std::array<char, 8> bytes{};
@@ -39,8 +44,8 @@ std::uint64_t LoadLength(std::string_view frame) {
 class Publisher final : public EventPublisher {
  public:
   /// `address`: where it is bound; empty: brokers stand between.
-  Publisher(std::shared_ptr<ZmqPublisher> socket, EventChannel channel, std::string address)
-      : socket_(std::move(socket)),
+  Publisher(std::shared_ptr<Sockets> sockets, EventChannel channel, std::string address)
+      : sockets_(std::move(sockets)),
         channel_(std::move(channel)),
         address_(std::move(address)),
         key_(address_.empty() && channel_.scope == EventScope::kEndpoint ? EventSubject(channel_)
@@ -56,13 +61,16 @@ class Publisher final : public EventPublisher {
     std::array<char, 8> number{};
     const std::array<std::string_view, 4> frames = {
         key_, Number(publisher, channel_.publisher_id), Number(number, sequence), frame_};
-    const bool sent = socket_->Send(frames) == ZmqSend::kSent;
+    bool sent = false;
+    for (const auto& socket : *sockets_) {
+      sent = socket->Send(frames) == ZmqSend::kSent || sent;
+    }
     if (frame_.capacity() > kKeepCapacityBytes) {
       std::string().swap(frame_);
     }
     if (!sent) {
       return Fail(Errc::kOverloaded,
-                  "event plane: " + (address_.empty() ? "the socket to the brokers" : address_) +
+                  "event plane: " + (address_.empty() ? "every socket to a broker" : address_) +
                       " holds too much unsent");
     }
     return {};
@@ -78,7 +86,7 @@ class Publisher final : public EventPublisher {
  private:
   static constexpr std::size_t kKeepCapacityBytes = 4096;
 
-  std::shared_ptr<ZmqPublisher> socket_;
+  std::shared_ptr<Sockets> sockets_;
   EventChannel channel_;
   std::string address_;
   std::string key_;    ///< by which subscribers choose: through a broker 1.6 names the place
@@ -94,7 +102,7 @@ class Plane final : public EventPlane {
   Result<std::unique_ptr<EventPublisher>> Open(EventChannel channel,
                                                Delivery /*delivery*/) override {
     if (!options_.brokers.empty()) {
-      UNDERSTUDY_TRY(auto shared, SocketToBrokers());
+      UNDERSTUDY_TRY(auto shared, SocketsToBrokers());
       return std::make_unique<Publisher>(std::move(shared), std::move(channel), std::string());
     }
     UNDERSTUDY_TRY(auto socket, ZmqPublisher::New(context_, {}));
@@ -106,19 +114,25 @@ class Plane final : public EventPlane {
     const bool bracketed = host.find(':') != std::string::npos && !host.starts_with('[');
     auto address =
         "tcp://" + (bracketed ? "[" + host + "]" : host) + ":" + std::to_string(bound.port);
-    return std::make_unique<Publisher>(std::move(socket), std::move(channel), std::move(address));
+    auto own = std::make_shared<Sockets>();
+    own->push_back(std::move(socket));
+    return std::make_unique<Publisher>(std::move(own), std::move(channel), std::move(address));
   }
   [[nodiscard]] std::size_t payload_bytes_max() const override { return kZmqPayloadBytesMax; }
   [[nodiscard]] EventTransport::Kind kind() const override { return EventTransport::Kind::kZmq; }
 
  private:
-  Result<std::shared_ptr<ZmqPublisher>> SocketToBrokers() {
+  Result<std::shared_ptr<Sockets>> SocketsToBrokers() {
     if (to_brokers_ == nullptr) {
-      UNDERSTUDY_TRY(auto socket, ZmqPublisher::NewConnecting(loop_, context_, {}));
+      auto sockets = std::make_shared<Sockets>();
+      ZmqLimits limits;
+      limits.unsent_bytes_max = options_.broker_unsent_bytes_max;
       for (const std::string& broker : options_.brokers) {
+        UNDERSTUDY_TRY(auto socket, ZmqPublisher::NewConnecting(loop_, context_, limits));
         UNDERSTUDY_TRY_STATUS(socket->Connect(broker));
+        sockets->push_back(std::move(socket));
       }
-      to_brokers_ = std::move(socket);
+      to_brokers_ = std::move(sockets);
     }
     return to_brokers_;
   }
@@ -126,7 +140,7 @@ class Plane final : public EventPlane {
   Loop& loop_;
   std::shared_ptr<ZmqContext> context_;
   ZmqEventPlaneOptions options_;
-  std::shared_ptr<ZmqPublisher> to_brokers_;
+  std::shared_ptr<Sockets> to_brokers_;
 };
 
 }  // namespace

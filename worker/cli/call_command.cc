@@ -74,7 +74,8 @@ int CallCommand(const std::vector<std::string>& arguments) {
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_AUTH_{USERNAME,PASSWORD}, DYN_FILE_KV,\n"
-      "DYN_NAMESPACE, DYN_DISCOVERY_BACKEND, DYN_EVENT_PLANE, DYN_LOG.\n"
+      "DYN_NAMESPACE, DYN_DISCOVERY_BACKEND, DYN_EVENT_PLANE, DYN_ZMQ_BROKER_{URL,ENABLED}, "
+      "DYN_LOG.\n"
       "Exit codes: 0 done, 1 a request failed or was refused, 2 wrong usage, 4 nothing found, not "
       "reachable or timed out.");
   if (const auto outcome = flags.Parse(arguments); !outcome.proceed) {

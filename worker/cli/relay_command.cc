@@ -88,8 +88,9 @@ int RelayCommand(const std::vector<std::string>& arguments) {
       "Routers ask over NATS for what they missed (DYN_REQUEST_PLANE=nats).\n"
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_LEASE_TTL, ETCD_AUTH_{USERNAME,PASSWORD},\n"
-      "DYN_NAMESPACE, DYN_FILE_KV, DYN_EVENT_PLANE_HOST, DYN_SYSTEM_{HOST,PORT} (/health, "
-      "/metrics), DYN_LOG, DYN_LOGGING_JSONL.\n"
+      "DYN_NAMESPACE, DYN_FILE_KV, DYN_EVENT_PLANE_HOST, DYN_ZMQ_BROKER_{URL,ENABLED}, "
+      "DYN_SYSTEM_{HOST,PORT} (/health, /metrics), DYN_LOG,\n"
+      "DYN_LOGGING_JSONL.\n"
       "Signals: TERM and INT leave discovery and end, a second one ends at once.\n"
       "Exit codes: 0 stopped, 1 start failed, 2 wrong usage.");
   if (const auto outcome = flags.Parse(arguments); !outcome.proceed) {

@@ -139,9 +139,9 @@ int WorkerCommand(const std::vector<std::string>& arguments) {
   flags.Footer(
       "Environment: NATS_SERVER, NATS_AUTH_{USERNAME,PASSWORD,TOKEN}, ETCD_ENDPOINTS, "
       "ETCD_LEASE_TTL, ETCD_AUTH_{USERNAME,PASSWORD},\n"
-      "DYN_NAMESPACE, DYN_FILE_KV, DYN_HTTP_RPC_HOST, DYN_SYSTEM_{HOST,PORT}, DYN_LOG, "
-      "DYN_LOGGING_JSONL, "
-      "DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS.\n"
+      "DYN_NAMESPACE, DYN_FILE_KV, DYN_HTTP_RPC_HOST, DYN_EVENT_PLANE_HOST, "
+      "DYN_ZMQ_BROKER_{URL,ENABLED}, DYN_SYSTEM_{HOST,PORT},\n"
+      "DYN_LOG, DYN_LOGGING_JSONL, DYN_RUNTIME_GRACEFUL_SHUTDOWN_TIMEOUT_SECS.\n"
       "Signals: TERM and INT drain, a second one closes at once; USR1 writes the state to stderr.\n"
       "Exit codes: 0 drained, 1 start failed, 2 wrong usage, 3 lease lost with --on-lease-loss "
       "exit.");

@@ -2,7 +2,7 @@
 // records as seen of the workers of 1.3.0.post1 and 1.6.1.
 #include "tests/integration/worker/event_reader.h"
 #include "tests/integration/worker/worker_test.h"
-#include "tests/integration/worker/zmq_broker.h"
+#include "tests/integration/zmq/zmq_broker.h"
 #include "understudy/transport/discovery.h"
 #include "understudy/transport/event_plane.h"
 #include "understudy/transport/event_records.h"
@@ -13,6 +13,8 @@
 
 namespace understudy::worker {
 namespace {
+
+using transport::ZmqBroker;
 
 const Arguments kSmall = kFree + Arguments{"--num-gpu-blocks-override",
                                            "64",

@@ -39,6 +39,19 @@ TEST(JsonText, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(ToUtf8("\xf4\x90\x80\x80").substr(0, 3), "\xEF\xBF\xBD");         // above U+10FFFF
 }
 
+TEST(IsAscii, SeesAHighBitWhereverItIs) {
+  EXPECT_TRUE(IsAscii(""));
+  for (std::size_t size = 1; size <= 20; ++size) {
+    const std::string plain(size, '\x7f');
+    EXPECT_TRUE(IsAscii(plain)) << size;
+    for (std::size_t at = 0; at < size; ++at) {
+      std::string other = plain;
+      other[at] = '\x80';
+      EXPECT_FALSE(IsAscii(other)) << size << " " << at;
+    }
+  }
+}
+
 TEST(JsonText, AgreesWithAnotherLibraryOnEveryByteAndPair) {
   for (unsigned first = 0; first < 256; ++first) {
     for (unsigned second = 0; second < 256; ++second) {

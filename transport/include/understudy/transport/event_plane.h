@@ -61,12 +61,13 @@ inline constexpr Nanoseconds kEventRetry = std::chrono::milliseconds(1);
 
 /// Every publisher is a PUB socket on a port that the system chooses; subscribers find it through
 /// its record. What one of them does not read in time it misses. With brokers all publishers share
-/// one socket, which is connected to each of them; what is said before a broker is reached it
-/// misses.
+/// one socket for each of them: what is said before it is reached it misses, what is said while it
+/// is gone waits within the bounds of its socket, and the others get everything.
 struct ZmqEventPlaneOptions {
   std::string bind_host = "0.0.0.0";
-  std::string advertised_host;       ///< where subscribers reach this machine
-  std::vector<std::string> brokers;  ///< XSUB endpoints; empty = direct
+  std::string advertised_host;                       ///< where subscribers reach this machine
+  std::vector<std::string> brokers;                  ///< XSUB endpoints; empty = direct
+  std::size_t broker_unsent_bytes_max = 64U << 20U;  ///< that wait for one broker
 };
 /// Of one message; the wire itself has no limit.
 inline constexpr std::size_t kZmqPayloadBytesMax = 1U << 20U;

@@ -9,13 +9,13 @@
 
 #include <zmq.h>
 
-namespace understudy::worker {
+namespace understudy::transport {
 
 class ZmqBroker {
  public:
-  ZmqBroker() : context_(zmq_ctx_new()) {
-    void* in = Bound(ZMQ_XSUB, xsub_);
-    void* out = Bound(ZMQ_XPUB, xpub_);
+  explicit ZmqBroker(const std::string& at = "tcp://127.0.0.1:*") : context_(zmq_ctx_new()) {
+    void* in = Bound(ZMQ_XSUB, at, xsub_);
+    void* out = Bound(ZMQ_XPUB, "tcp://127.0.0.1:*", xpub_);
     thread_ = std::thread([in, out] {
       zmq_proxy(in, out, nullptr);  // until the context ends
       zmq_close(in);
@@ -34,11 +34,14 @@ class ZmqBroker {
   [[nodiscard]] const std::string& xpub() const { return xpub_; }
 
  private:
-  void* Bound(int type, std::string& endpoint) {
+  void* Bound(int type, const std::string& at, std::string& endpoint) {
     void* socket = zmq_socket(context_, type);
     const int linger = 100;
     zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
-    zmq_bind(socket, "tcp://127.0.0.1:*");
+    // A port that was given back is free a moment later.
+    while (zmq_bind(socket, at.c_str()) != 0) {
+      std::this_thread::yield();
+    }
     std::array<char, 128> text{};
     std::size_t size = text.size();
     zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, text.data(), &size);
@@ -51,4 +54,4 @@ class ZmqBroker {
   std::thread thread_;
 };
 
-}  // namespace understudy::worker
+}  // namespace understudy::transport
