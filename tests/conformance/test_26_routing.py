@@ -1,5 +1,5 @@
 """What routers make of our caches, loads and roles besides listening to events: their own predictions, queries,
-pins, thresholds that are off, requests for given workers (C-021, 028, 029, 032, 051, 054, 074).
+durable events, pins, thresholds that are off, requests for given workers (C-021, 024, 028, 029, 032, 051, 054, 074).
 """
 
 import random
@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from launch import ours
 from lib import load, sse, stack, wait
 from test_30_disagg import start_decode, start_prefill
 
@@ -38,6 +39,22 @@ def test_c021_without_events_a_router_predicts(site):
         assert predicts.best_worker(tokens)[0] == number(worker)
         assert predicts.best_worker(tokens)[2] >= 3
         assert listens.best_worker(tokens)[2] == 0
+
+
+@pytest.mark.releases("r13")
+def test_c024_durable_events_reach_early_and_late_routers(site):
+    """KV events in a JetStream stream: a router that comes late reads it from its beginning."""
+    flags = ["--durable-kv-events", "--data-parallel-size", 2]
+    if site.impl is ours:
+        flags += ["--dynamo-release", "1.3"]
+    site.start_worker(flags, block_size=BLOCK)
+    early = site.start_router(BLOCK, durable_kv_events=True)
+    for seed in range(20):
+        assert early.generate(prompt(2400 + seed, 2), 2)
+    wait.until(lambda: len(early.blocks()) == 40, SYNC_SECONDS, "the events are heard")
+    late = site.start_router(BLOCK, durable_kv_events=True)
+    wait.until(lambda: late.blocks() == early.blocks(), SYNC_SECONDS, "the stream is read")
+    assert len({row[1] for row in late.blocks()}) == 2
 
 
 def test_c028_a_query_of_unrelated_prompts_changes_nothing(site):
