@@ -124,14 +124,27 @@ void NatsLink::SetWrite(bool wanted) {
   if (!want_write_ || !poll_.is_open() || std::exchange(write_armed_, true)) {
     return;
   }
+  // The socket nearly always has room: the first try is made without asking, once for all that is
+  // said in a turn.
+  asio::post(loop_, [self = shared_from_this()] { self->Write(); });
+}
+
+void NatsLink::Write() {
+  const auto owes = [this] {
+    return !lost_ && want_write_ && natsConnection_Buffered(connection_) > 0;
+  };
+  if (owes()) {
+    natsConnection_ProcessWriteEvent(connection_);  // calls SetWrite(false) when all is out
+  }
+  if (!owes() || !poll_.is_open()) {
+    write_armed_ = false;
+    return;
+  }
   poll_.async_wait(poll_.wait_write, [self = shared_from_this()](asio::error_code error) {
-    const auto buffered = [&] { return natsConnection_Buffered(self->connection_) > 0; };
-    if (!error && !self->lost_ && self->want_write_ && buffered()) {
-      natsConnection_ProcessWriteEvent(self->connection_);  // calls SetWrite(false) when all is out
-    }
-    self->write_armed_ = false;
-    if (!error && !self->lost_) {
-      self->SetWrite(self->want_write_ && buffered());
+    if (error) {
+      self->write_armed_ = false;
+    } else {
+      self->Write();
     }
   });
 }

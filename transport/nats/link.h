@@ -66,6 +66,8 @@ class NatsLink : public std::enable_shared_from_this<NatsLink> {
   void ArmRead();
   void SayClosed();
   void SetWrite(bool wanted);
+  /// Sends what is buffered; what the socket does not take waits until it does.
+  void Write();
 
   asio::io_context& loop_;
   asio::posix::stream_descriptor poll_;
