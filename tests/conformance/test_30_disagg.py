@@ -180,11 +180,14 @@ def in_transfer(frontend, decode, seed):
     workers a moment before it routes to them, so the first ones may be refused.
     """
     replies = []
+    before = 0  # the last one was sent: what is received then is not it
 
     def under_way():
+        nonlocal before
         if not replies or replies[-1].finished.is_set():
+            before = received(decode)
             replies.append(frontend.start_chat(load.words(150, seed=seed), max_tokens=20))
-        return received(decode) > 0 and not replies[-1].finished.is_set()
+        return received(decode) > before and not replies[-1].finished.is_set()
 
     wait.until(under_way, 30, "the decode worker has the request")
     return replies[-1]
