@@ -224,7 +224,7 @@ class App {
     }
     discovery_->OnLease(
         [this](transport::LeaseState state, const std::string& text) { OnLease(state, text); });
-    discovery_->Start([this](const Result<std::uint64_t>& lease) {
+    const auto started = [this](const Result<std::uint64_t>& lease) {
       if (shutdown_) {
         return;
       }
@@ -232,22 +232,9 @@ class App {
         FailStart(lease.error());
         return;
       }
-      FindZmqBrokers(*discovery_,
-                     config_.endpoint.ns,
-                     event_wire_.brokers,
-                     [this, id = *lease](const Status& found) { BrokersFound(found, id); });
-    });
-  }
-
-  void BrokersFound(const Status& found, std::uint64_t lease_id) {
-    if (shutdown_) {
-      return;
-    }
-    if (!found) {
-      FailStart(found.error());
-      return;
-    }
-    Serve(lease_id);
+      Serve(*lease);
+    };
+    StartWithBrokers(*discovery_, config_.endpoint.ns, event_wire_.brokers, started);
   }
 
   void Serve(std::uint64_t lease_id) {

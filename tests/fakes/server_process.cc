@@ -120,17 +120,7 @@ Result<std::uint16_t> FreePorts(std::uint16_t count) {
 }
 
 Result<std::uint16_t> FreePort() {
-  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = Loopback(0);
-  sockaddr generic{};
-  std::memcpy(&generic, &address, sizeof(address));
-  socklen_t size = sizeof(generic);
-  if (::bind(fd.get(), &generic, sizeof(address)) != 0 ||
-      ::getsockname(fd.get(), &generic, &size) != 0) {
-    return Fail(Errc::kUnavailable, std::string("no free port: ") + std::strerror(errno));
-  }
-  std::memcpy(&address, &generic, sizeof(address));
-  return ntohs(address.sin_port);
+  return FreePorts(1);
 }
 
 TempDir::TempDir() {

@@ -14,12 +14,11 @@
 
 namespace understudy::fakes {
 
-/// A free TCP port of 127.0.0.1 at the time of the call. Another process may take it later: who
-/// binds it must be ready to try another one (ServerProcess does).
-[[nodiscard]] Result<std::uint16_t> FreePort();
-/// The first of `count` consecutive free ports below those that connections get by themselves: only
-/// who asks for one by its number can take it later.
+/// The first of `count` consecutive TCP ports that are free at the time of the call, below those
+/// that connections get by themselves: only who asks for one by its number can take it later, and
+/// who binds it must be ready to try another one (ServerProcess does).
 [[nodiscard]] Result<std::uint16_t> FreePorts(std::uint16_t count);
+[[nodiscard]] Result<std::uint16_t> FreePort();
 
 /// A new empty folder below the temporary folder, deleted with everything in it at the end.
 class TempDir {

@@ -1,5 +1,7 @@
 #include "worker/config/port_list.h"
 
+#include "worker/config/text_list.h"
+
 #include <charconv>
 #include <string_view>
 
@@ -11,14 +13,6 @@ constexpr std::uint32_t kPortMax = 65535;
 std::string Described(const PortRange& range) {
   return range.option + " " + std::to_string(range.first) + ".." +
          std::to_string(range.first + range.count - 1);
-}
-
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  return first == std::string_view::npos
-             ? std::string_view()
-             : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
 std::string ListText(const std::vector<std::uint16_t>& ports) {
@@ -39,9 +33,8 @@ Result<std::vector<std::uint16_t>> ParsePortList(const std::string& option,
   if (text.empty()) {
     return ports;
   }
-  for (std::string_view rest = text;;) {
-    const std::size_t comma = rest.find(',');
-    const std::string_view entry = Trimmed(rest.substr(0, comma));
+  for (const std::string_view part : SplitList(text, ',')) {
+    const std::string_view entry = Trimmed(part);
     std::uint16_t port = 0;
     const auto parsed = std::from_chars(entry.data(), entry.data() + entry.size(), port);
     if (parsed.ec != std::errc() || parsed.ptr != entry.data() + entry.size() || port < lowest) {
@@ -52,10 +45,6 @@ Result<std::vector<std::uint16_t>> ParsePortList(const std::string& option,
                       "separated by commas)");
     }
     ports.push_back(port);
-    if (comma == std::string_view::npos) {
-      break;
-    }
-    rest.remove_prefix(comma + 1);
   }
   if (ports.size() != workers) {
     return Fail(Errc::kInvalidConfig,

@@ -53,8 +53,7 @@ Status CheckReal(const char* flag, double value) {
 }
 
 EngineRelease ReleaseOf(const WorkerOptions& o) {
-  return {.semantics = SemanticsOf(o.engine_semantics.value_or(o.dynamo_release)),
-          .flag = "--engine-semantics"};
+  return {.semantics = SemanticsOf(o.engine_semantics.value_or(o.dynamo_release))};
 }
 
 /// What the reference has and this version has not.

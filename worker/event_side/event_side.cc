@@ -124,14 +124,7 @@ void EventSide::AddKvRank(RankIndex rank, std::uint64_t worker_id, std::uint32_t
 }
 
 std::vector<transport::Record> EventSide::ChannelRecords() const {
-  std::vector<transport::Record> records;
-  records.reserve(publishers_.size());
-  for (const auto& publisher : publishers_) {
-    if (auto record = publisher->record()) {
-      records.push_back(std::move(*record));
-    }
-  }
-  return records;
+  return RecordsOf(publishers_);
 }
 
 std::string EventSide::EngineMetrics() const {

@@ -4,6 +4,18 @@
 
 namespace understudy::worker {
 
+std::vector<transport::Record> RecordsOf(
+    const std::vector<std::unique_ptr<transport::EventPublisher>>& publishers) {
+  std::vector<transport::Record> records;
+  records.reserve(publishers.size());
+  for (const auto& publisher : publishers) {
+    if (auto record = publisher->record()) {
+      records.push_back(std::move(*record));
+    }
+  }
+  return records;
+}
+
 Result<KvPublishers> OpenKvPublishers(transport::EventPlane& plane,
                                       const ReleaseProfile& profile,
                                       const transport::EndpointName& endpoint,

@@ -29,6 +29,10 @@ struct KvPublishers {
   std::vector<KvSource> sources;
 };
 
+/// What discovery is to know of publishers.
+[[nodiscard]] std::vector<transport::Record> RecordsOf(
+    const std::vector<std::unique_ptr<transport::EventPublisher>>& publishers);
+
 /// kUnavailable as from the plane.
 [[nodiscard]] Result<KvPublishers> OpenKvPublishers(transport::EventPlane& plane,
                                                     const ReleaseProfile& profile,

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "understudy/base/result.h"
-#include "understudy/transport/discovery.h"
 #include "understudy/transport/event_plane.h"
 #include "understudy/transport/loop.h"
 #include "understudy/transport/nats.h"

@@ -1,6 +1,7 @@
 #include "worker/event_side/zmq_brokers.h"
 
 #include "understudy/transport/event_records.h"
+#include "worker/config/text_list.h"
 
 #include <algorithm>
 #include <string_view>
@@ -12,37 +13,31 @@ namespace {
 constexpr const char* kUrl = "DYN_ZMQ_BROKER_URL";
 constexpr const char* kEnabled = "DYN_ZMQ_BROKER_ENABLED";
 
-std::string_view Trimmed(std::string_view text) {
-  const auto begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
-}
-
-/// Calls f with each trimmed part that is not empty.
-template <class F>
-void Split(std::string_view text, char separator, F&& f) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find(separator), text.size());
-    if (const auto part = Trimmed(text.substr(0, end)); !part.empty()) {
-      f(part);
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+/// The parts that say something, without blanks around them.
+std::vector<std::string_view> Parts(std::string_view text, char separator) {
+  std::vector<std::string_view> parts = SplitList(text, separator);
+  std::transform(
+      parts.begin(), parts.end(), parts.begin(), [](auto part) { return Trimmed(part); });
+  std::erase_if(parts, [](auto part) { return part.empty(); });
+  return parts;
 }
 
 Result<ZmqBrokers> ParseUrl(const std::string& url) {
+  constexpr std::string_view kXsub = "xsub=";
+  constexpr std::string_view kXpub = "xpub=";
   ZmqBrokers brokers;
   bool good = true;
-  Split(url, ',', [&](std::string_view list) {
-    const bool in = list.starts_with("xsub=");
-    good = good && (in || list.starts_with("xpub="));
-    Split(list.substr(std::min<std::size_t>(5, list.size())), ';', [&](std::string_view endpoint) {
+  for (const std::string_view list : Parts(url, ',')) {
+    const bool in = list.starts_with(kXsub);
+    if (!in && !list.starts_with(kXpub)) {
+      good = false;
+      break;
+    }
+    for (const std::string_view endpoint : Parts(list.substr(kXsub.size()), ';')) {
       good = good && endpoint.find("://") != std::string_view::npos;
       (in ? brokers.xsub : brokers.xpub).emplace_back(endpoint);
-    });
-  });
+    }
+  }
   if (!good || brokers.xsub.empty() || brokers.xpub.empty()) {
     return Fail(Errc::kInvalidConfig,
                 std::string(kUrl) + " '" + url +
@@ -81,27 +76,30 @@ bool AddBrokersOf(const std::vector<transport::Record>& records,
   return any;
 }
 
-void FindZmqBrokers(transport::Discovery& discovery,
-                    const std::string& ns,
-                    ZmqBrokers& brokers,
-                    std::function<void(const Status&)> done) {
-  if (!brokers.in_discovery) {
-    done({});
-    return;
-  }
-  discovery.List(
-      "v1/event_channels/",
-      [ns, &brokers, done = std::move(done)](const Result<std::vector<transport::Record>>& all) {
-        if (!all) {
-          done(FailWith("the brokers of the event plane cannot be looked up", all.error()));
-        } else if (!AddBrokersOf(*all, ns, brokers)) {
-          done(Fail(Errc::kUnavailable,
-                    std::string(kEnabled) +
-                        " is set, and discovery knows no broker of namespace '" + ns + "' (" +
-                        kUrl + " names them directly)"));
-        } else {
-          done({});
+void StartWithBrokers(transport::Discovery& discovery,
+                      const std::string& ns,
+                      ZmqBrokers& brokers,
+                      std::function<void(const Result<std::uint64_t>&)> done) {
+  discovery.Start(
+      [&discovery, ns, &brokers, done = std::move(done)](const Result<std::uint64_t>& lease) {
+        if (!lease || !brokers.in_discovery) {
+          done(lease);
+          return;
         }
+        discovery.List(
+            "v1/event_channels/",
+            [ns, &brokers, done, lease](const Result<std::vector<transport::Record>>& all) {
+              if (!all) {
+                done(FailWith("the brokers of the event plane cannot be looked up", all.error()));
+              } else if (!AddBrokersOf(*all, ns, brokers)) {
+                done(Fail(Errc::kUnavailable,
+                          std::string(kEnabled) +
+                              " is set, and discovery knows no broker of namespace '" + ns + "' (" +
+                              kUrl + " names them directly)"));
+              } else {
+                done(lease);
+              }
+            });
       });
 }
 

@@ -5,6 +5,7 @@
 #include "understudy/transport/discovery.h"
 #include "worker/config/environment.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,11 +30,12 @@ bool AddBrokersOf(const std::vector<transport::Record>& records,
                   const std::string& ns,
                   ZmqBrokers& brokers);
 
-/// Looks them up where they have to be; otherwise `done` runs before the call returns. `brokers`
-/// lives until then. kUnavailable: there are none.
-void FindZmqBrokers(transport::Discovery& discovery,
-                    const std::string& ns,
-                    ZmqBrokers& brokers,
-                    std::function<void(const Status&)> done);
+/// Starts `discovery`, then looks brokers up where they have to be. `done` gets the lease; errors
+/// as from Discovery::Start, and kUnavailable: there are no brokers. `discovery` and `brokers` live
+/// until then.
+void StartWithBrokers(transport::Discovery& discovery,
+                      const std::string& ns,
+                      ZmqBrokers& brokers,
+                      std::function<void(const Result<std::uint64_t>&)> done);
 
 }  // namespace understudy::worker

@@ -1,5 +1,7 @@
 #include "worker/relay/options.h"
 
+#include "worker/config/text_list.h"
+
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -15,18 +17,6 @@ constexpr std::uint32_t kRanksMax = 4096;  ///< over all engines: each has socke
 Status Refuse(const char* flag, const std::string& value, const std::string& allowed) {
   return Fail(Errc::kInvalidConfig,
               std::string(flag) + " '" + value + "' is refused (allowed: " + allowed + ")");
-}
-
-std::vector<std::string> SplitList(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::string_view rest = text;;) {
-    const std::size_t comma = rest.find(',');
-    parts.emplace_back(rest.substr(0, comma));
-    if (comma == std::string_view::npos) {
-      return parts;
-    }
-    rest.remove_prefix(comma + 1);
-  }
 }
 
 /// `tcp://host:port` in three parts; false for anything else.
@@ -121,21 +111,23 @@ Result<std::vector<RelayedEngine>> MakeEngines(const RelayFlags& f) {
                 "(vLLM: `endpoint` of --kv-events-config)");
   }
   std::vector<RelayedEngine> engines;
-  for (const std::string& text : SplitList(*f.zmq_endpoint)) {
-    UNDERSTUDY_TRY(engines.emplace_back().events, ParseEndpoint("--zmq-endpoint", text));
+  for (const std::string_view text : SplitList(*f.zmq_endpoint, ',')) {
+    UNDERSTUDY_TRY(engines.emplace_back().events,
+                   ParseEndpoint("--zmq-endpoint", std::string(text)));
   }
   if (f.zmq_replay_endpoint) {
-    const auto replays = SplitList(*f.zmq_replay_endpoint);
+    const auto replays = SplitList(*f.zmq_replay_endpoint, ',');
     UNDERSTUDY_TRY_STATUS(CheckCount("--zmq-replay-endpoint", replays.size(), engines.size()));
     for (std::size_t i = 0; i < replays.size(); ++i) {
-      UNDERSTUDY_TRY(engines[i].replay, ParseEndpoint("--zmq-replay-endpoint", replays[i]));
+      UNDERSTUDY_TRY(engines[i].replay,
+                     ParseEndpoint("--zmq-replay-endpoint", std::string(replays[i])));
     }
   }
   if (f.instance_id) {
-    const auto ids = SplitList(*f.instance_id);
+    const auto ids = SplitList(*f.instance_id, ',');
     UNDERSTUDY_TRY_STATUS(CheckCount("--instance-id", ids.size(), engines.size()));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      UNDERSTUDY_TRY(engines[i].worker_id, ParseInstance(ids[i]));
+      UNDERSTUDY_TRY(engines[i].worker_id, ParseInstance(std::string(ids[i])));
     }
   }
   return engines;

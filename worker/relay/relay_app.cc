@@ -147,7 +147,7 @@ class RelayApp {
     }
     discovery_->OnLease(
         [this](transport::LeaseState state, const std::string& text) { OnLease(state, text); });
-    discovery_->Start([this](const Result<std::uint64_t>& lease) {
+    const auto started = [this](const Result<std::uint64_t>& lease) {
       if (stopping_) {
         return;
       }
@@ -155,24 +155,11 @@ class RelayApp {
         FailStart(lease.error());
         return;
       }
-      FindZmqBrokers(*discovery_,
-                     plan_.endpoint.ns,
-                     event_wire_.brokers,
-                     [this, id = *lease](const Status& found) { BrokersFound(found, id); });
-    });
-  }
-
-  void BrokersFound(const Status& found, std::uint64_t own_id) {
-    if (stopping_) {
-      return;
-    }
-    if (!found) {
-      FailStart(found.error());
-      return;
-    }
-    zmq_ = transport::ZmqContext::New();
-    plane_ = OpenEventPlane(*loop_, event_wire_, events_.get(), zmq_);
-    Serve(own_id);
+      zmq_ = transport::ZmqContext::New();
+      plane_ = OpenEventPlane(*loop_, event_wire_, events_.get(), zmq_);
+      Serve(*lease);
+    };
+    StartWithBrokers(*discovery_, plan_.endpoint.ns, event_wire_.brokers, started);
   }
 
   void OnLease(transport::LeaseState state, const std::string& text) {

@@ -85,12 +85,7 @@ void RelaySession::ServeQueries() {
 }
 
 std::vector<transport::Record> RelaySession::Records() const {
-  std::vector<transport::Record> records;
-  for (const auto& publisher : publishers_) {
-    if (auto record = publisher->record()) {
-      records.push_back(std::move(*record));
-    }
-  }
+  std::vector<transport::Record> records = RecordsOf(publishers_);
   records.insert(records.end(), query_records_.begin(), query_records_.end());
   return records;
 }

@@ -1,6 +1,7 @@
 #include "worker/request_path/replay_table.h"
 
 #include "understudy/mocker/json_reader.h"
+#include "worker/config/text_list.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -15,13 +16,6 @@ namespace {
 
 constexpr std::string_view kSpace = " \t\n\v\f\r";
 constexpr std::string_view kAnnotation = "output_replay_id:";
-
-std::string_view Trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(kSpace);
-  return first == std::string_view::npos
-             ? std::string_view()
-             : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
-}
 
 std::string_view TextOf(const std::optional<std::string>& text) {
   return text ? std::string_view(*text) : std::string_view();
@@ -170,7 +164,7 @@ class ReplayTable::Loader {
         case LineEnd::kFailed:
           return RefuseLine("read", LastSystemError());
         case LineEnd::kLine:
-          if (!Trimmed(line).empty()) {
+          if (!Trimmed(line, kSpace).empty()) {
             UNDERSTUDY_TRY_STATUS(AddRow(line));
           }
       }
@@ -219,10 +213,10 @@ class ReplayTable::Loader {
   }
 
   [[nodiscard]] std::string KeyOf(const Row& row, std::uint64_t turn) const {
-    if (const auto id = Trimmed(TextOf(row.request_id)); !id.empty()) {
+    if (const auto id = Trimmed(TextOf(row.request_id), kSpace); !id.empty()) {
       return std::string(id);
     }
-    if (const auto session = Trimmed(TextOf(row.session_id)); !session.empty()) {
+    if (const auto session = Trimmed(TextOf(row.session_id), kSpace); !session.empty()) {
       return std::string(session) + ":" + std::to_string(turn);
     }
     return "line:" + std::to_string(line_index_);

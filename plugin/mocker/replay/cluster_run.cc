@@ -102,18 +102,17 @@ class ClusterRun {
   }
 
   void Dispatch(std::uint32_t rank, std::optional<OverlapChoice> choice, engine::Request request) {
-    const std::size_t overlap =
-        choice ? std::size_t{choice->blocks} * pool_.config().block_size : 0;
+    const std::uint32_t overlap =
+        choice ? choice->Tokens(pool_.config().block_size, request.prompt.size()) : 0;
     run_.collector[request.id].decode_worker = rank;
-    run_.collector.Route(
-        request.id,
-        {.stage = ReplayStage::kAggregated,
-         .routed_ms = now_ms_,
-         .worker = pool_.WorkerOf(rank),
-         .rank = rank % pool_.ranks_per_worker(),
-         .scheduler = rank,
-         .overlap_tokens = static_cast<std::uint32_t>(std::min(overlap, request.prompt.size())),
-         .choice = choice});
+    run_.collector.Route(request.id,
+                         {.stage = ReplayStage::kAggregated,
+                          .routed_ms = now_ms_,
+                          .worker = pool_.WorkerOf(rank),
+                          .rank = rank % pool_.ranks_per_worker(),
+                          .scheduler = rank,
+                          .overlap_tokens = overlap,
+                          .choice = choice});
     pool_[rank].scheduler->Submit(std::move(request));
     pool_.TouchRank(rank);
   }

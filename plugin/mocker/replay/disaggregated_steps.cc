@@ -149,8 +149,8 @@ void DisaggregatedRun::SubmitPrefill(RequestId id, std::uint32_t rank, Choice ch
 void DisaggregatedRun::DispatchPrefill() {
   for (const RouterAdmission& admission : prefill_admissions_) {
     Collector::Request& request = run_.collector[admission.id];
-    request.handoff.prefill_overlap = std::min(
-        admission.overlap.blocks * prefill_.pool.config().block_size, request.input_length);
+    request.handoff.prefill_overlap =
+        admission.overlap.Tokens(prefill_.pool.config().block_size, request.input_length);
     SubmitPrefill(admission.id, admission.worker, admission.overlap);
   }
   prefill_admissions_.clear();
@@ -214,7 +214,7 @@ void DisaggregatedRun::DispatchDecode() {
   for (const RouterAdmission& admission : decode_admissions_) {
     Collector::Request& request = run_.collector[admission.id];
     request.handoff.decode_overlap =
-        std::min(admission.overlap.blocks * decode_.pool.config().block_size, request.input_length);
+        admission.overlap.Tokens(decode_.pool.config().block_size, request.input_length);
     Reserve(admission.id, admission.worker, admission.overlap);
   }
   decode_admissions_.clear();

@@ -36,7 +36,7 @@ class PlayedEngine {
   PlayedEngine(const PlayedEngine&) = delete;
   PlayedEngine& operator=(const PlayedEngine&) = delete;
 
-  static std::uint16_t FreePort() { return fakes::FreePorts(1).value(); }
+  static std::uint16_t FreePort() { return fakes::FreePort().value(); }
   [[nodiscard]] std::string events() const {
     return "tcp://127.0.0.1:" + std::to_string(events_port_);
   }

@@ -39,7 +39,7 @@ class Outlets : public transport::ZmqTest {
       relay_->AddRank(WorkerId{7}, DpRank{0}, std::move(outputs));
       outlets_.emplace(
           thread_.loop(), context_, *relay_, EngineOutlets::Options{kBlockSize, kKvConversion16});
-      outlets_->AddRank(WorkerId{7}, DpRank{0}, {fakes::FreePorts(1).value(), std::nullopt});
+      outlets_->AddRank(WorkerId{7}, DpRank{0}, {fakes::FreePort().value(), std::nullopt});
     });
   }
   ~Outlets() override {

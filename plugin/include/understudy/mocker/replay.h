@@ -5,6 +5,8 @@
 #include "understudy/base/result.h"
 #include "understudy/mocker/mocker_options.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -165,6 +167,11 @@ enum class ReplayStage : std::uint8_t { kAggregated, kPrefill, kDecode };
 struct OverlapChoice {
   std::uint32_t blocks = 0;
   std::uint32_t best_blocks = 0;
+
+  /// Of a prompt, in what is cached where it goes.
+  [[nodiscard]] std::uint32_t Tokens(std::uint32_t block_size, std::size_t prompt_tokens) const {
+    return static_cast<std::uint32_t>(std::min(std::size_t{blocks} * block_size, prompt_tokens));
+  }
 };
 
 /// A worker got the request.
