@@ -350,6 +350,8 @@ TEST_F(Relay, U18SaysItsAddressesAndPlanesInOneLine) {
   without.erase("NATS_SERVER");
   WorkerProcess lost({"relay", "--zmq-endpoint", engine.events()}, without);
   EXPECT_TRUE(lost.WaitErr("nats_server=nats://localhost:4222 nats_server_from=default"));
+  lost.Signal(SIGKILL);
+  EXPECT_TRUE(lost.WaitExit()) << "whether it found a server there or not";
 }
 
 TEST_F(Relay, U23EndsAtOnceWithoutAnEngineAndWithADeadOne) {
